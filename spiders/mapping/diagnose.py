@@ -122,13 +122,13 @@ def _unread(rejects: Sequence[Reject]) -> str:
 def _reason(source: Source, stored: Iterable[Page]) -> str:
     """The cause found on a page, as the end of a sentence; empty if none is found."""
     looked_at = islice((page for page in stored if _is_item(source, page)), _LOOKED_AT)
-    explained = ((page.url, explain_empty(Content.of(page, source), source)) for page in looked_at)
+    explained = ((page.url, explain_empty(Content.from_page(page, source), source)) for page in looked_at)
     return next((f". {url}: {reason}" for url, reason in explained if reason), "")
 
 
 def _prefix_reason(source: Source, where: Selector | FieldRule, stored: Iterable[Page]) -> str:
     """As `_reason`, where a selector has a prefix that the page does not declare."""
-    contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
+    contents = (content for page in stored if not (content := Content.from_page(page, source)).is_document)
     reasons = ((content.url, why_no_prefix(content, where)) for content in contents)
     return next((f". {url}: {reason}" for url, reason in reasons if reason is not None), "")
 
@@ -138,7 +138,7 @@ def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> s
     where = rule.each or rule
     if where.css is None and where.xpath is None:
         return ""
-    contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
+    contents = (content for page in stored if not (content := Content.from_page(page, source)).is_document)
     reasons = ((content.url, why_hidden(content, where)) for content in contents)
     return next((f". {url}: {told_hidden(reason)}" for url, reason in reasons if reason is not None), "")
 

@@ -148,7 +148,7 @@ def inspect_rows(source: RowSource, page: Page, language: str) -> PageReport:
 
 
 def _report_items(page: Page, source: FilesSource | RowSource, language: str) -> PageReport:
-    content = Content.of(page, source, language)
+    content = Content.from_page(page, source, language)
     items, rejects = _mapped(content, source, language, {})
     return PageReport(
         url=page.url,
@@ -165,7 +165,7 @@ def _report_items(page: Page, source: FilesSource | RowSource, language: str) ->
 
 def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
     """The report of a page that was fetched from `url`."""
-    content, policy = Content.of(page, source, language), UrlPolicy(source)
+    content, policy = Content.from_page(page, source, language), UrlPolicy(source)
     crawled = Content(page)  # with what mapping drops
     role = _role(page, source, policy)
     links = [link.url for link in policy.links(crawled)]

@@ -43,7 +43,7 @@ class StoredPage:
         damaged.
         """
         body = self.load()
-        return None if body is None else Content.of(replace(self.page, body=body), source, language)
+        return None if body is None else Content.from_page(replace(self.page, body=body), source, language)
 
 
 @dataclass(frozen=True, slots=True)

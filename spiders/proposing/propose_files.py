@@ -74,7 +74,7 @@ def _look(proposed: ProposedSource, path: Path, language: str | None) -> None:
     page = read_file(source, FoundFile(path.name, os.path.realpath(path)))
     if not isinstance(page, Page):
         raise ValueError(f"{page.reason}: {page.detail}")
-    content = Content.of(page, source, language or "")
+    content = Content.from_page(page, source, language or "")
     is_sheet, rows = content.form == "xlsx", list[dict[str, Any]]()
     if is_sheet:
         names = content.selector.css("tr:first-child th").xpath("normalize-space(.)").getall()

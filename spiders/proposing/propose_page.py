@@ -50,7 +50,7 @@ class PageLook:
     def __init__(
         self, page: Page, source: SiteSource, language: str | None, fetch: Callable[[list[str]], list[Page]]
     ) -> None:
-        self.source, self.content, self._fetch = source, Content.of(page, source, language or ""), fetch
+        self.source, self.content, self._fetch = source, Content.from_page(page, source, language or ""), fetch
         self.policy = UrlPolicy(source)
         self.proposed = ProposedSource({"name": "pages", "kind": "site", "start_urls": [page.url]})
         self.language = language or language_of(self.content, "auto")

@@ -121,12 +121,12 @@ def as_plain_document(body: bytes, archive: zipfile.ZipFile, kind: str) -> bytes
     what they are: bytes that nobody runs.
     """
     plain, kin = _KIN[kind]
-    told = read_part(archive, _CONTENT_TYPES, kind)
-    retold = re.sub(kin, plain.encode(), told, flags=re.IGNORECASE)
-    if retold == told:
+    content_types = read_part(archive, _CONTENT_TYPES, kind)
+    retyped = re.sub(kin, plain.encode(), content_types, flags=re.IGNORECASE)
+    if retyped == content_types:
         return body
     out = io.BytesIO(body)
     # a part of that name is there; the last one counts
     with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:
-        appended.writestr(_CONTENT_TYPES, retold)
+        appended.writestr(_CONTENT_TYPES, retyped)
     return out.getvalue()

@@ -103,7 +103,7 @@ class Content:
         self._told: set[Any] = set()
 
     @classmethod
-    def of(cls, page: Page, source: Source, language: str = "") -> Self:
+    def from_page(cls, page: Page, source: Source, language: str = "") -> Self:
         """The page as its source declares that pages are read."""
         limits = source.limits if isinstance(source.limits, ReadingLimits) else ReadingLimits()  # rows are no files
         return cls(page, limits, language, source.encoding, source.drop)
@@ -150,9 +150,9 @@ class Content:
         documents are converted to HTML first.
         """
         parsed = parse_markup(self._markup, "xml" if self.form == "xml" else "html")
-        for one in self._drop:
+        for rule in self._drop:
             with suppress(ValueError):  # a prefix that this page does not declare
-                for match in parsed.css(one.css) if one.css else parsed.xpath(one.xpath or "."):
+                for match in parsed.css(rule.css) if rule.css else parsed.xpath(rule.xpath or "."):
                     self._remove(match.root, parsed.root)
         return parsed
 

@@ -42,7 +42,8 @@ def _known_currencies() -> frozenset[str]:
     written = {*_WRITTEN.split(), "F CFA"}
     short = {symbol.replace("\u202f", " ") for symbol in english.currency_symbols.values()}
     return frozenset(
-        {*codes, *signs, *short, *written, *(one.rstrip(".") for one in written if not one.isascii())} - _NO_CURRENCIES
+        {*codes, *signs, *short, *written, *(word.rstrip(".") for word in written if not word.isascii())}
+        - _NO_CURRENCIES
     )
 
 

@@ -112,16 +112,16 @@ def _decode(
         for label in labels
         if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label)
     )
-    found = next(fitting, None) or _detected(sample)
-    return found, body.decode(found, "replace")
+    codec = next(fitting, None) or _detected(sample)
+    return codec, body.decode(codec, "replace")
 
 
 def _codec(label: str) -> str | None:
     """The Python codec that browsers use for a label; None if it names no encoding of pages."""
-    found = webencodings.lookup(label)
-    if found is None or found.name in ("x-user-defined", "replacement"):  # replacement: what no browser reads
+    encoding = webencodings.lookup(label)
+    if encoding is None or encoding.name in ("x-user-defined", "replacement"):  # replacement: what no browser reads
         return None
-    return _WIDER.get(found.name) or codecs.lookup(found.codec_info.name).name
+    return _WIDER.get(encoding.name) or codecs.lookup(encoding.codec_info.name).name
 
 
 def _labelled(text: bytes) -> str | None:
@@ -236,11 +236,11 @@ def _detected(sample: bytes) -> str:
     from chardet import EncodingEra, detect_all
 
     eras = EncodingEra.MODERN_WEB | EncodingEra.LEGACY_ISO | EncodingEra.LEGACY_MAC | EncodingEra.DOS
-    for found in detect_all(sample, ignore_threshold=True, encoding_era=eras, compat_names=False):
-        codec = codecs.lookup(found["encoding"] or "cp1252").name
+    for guess in detect_all(sample, ignore_threshold=True, encoding_era=eras, compat_names=False):
+        codec = codecs.lookup(guess["encoding"] or "cp1252").name
         text = sample.decode(codec, "replace")
         if _TWO_ALPHABETS.search(text) or _BAD.search(text):
             continue
-        is_unsure = found["confidence"] < _UNSURE or len(_HIGH.findall(sample)) == 1
+        is_unsure = guess["confidence"] < _UNSURE or len(_HIGH.findall(sample)) == 1
         return "cp1252" if is_unsure and not _UNREADABLE.search(sample.decode("cp1252", "replace")) else codec
     return "cp1252"

@@ -131,13 +131,13 @@ def _title_of_tag(tag: re.Match[str]) -> str:
 
 
 def _title_of_container(colons: re.Match[str]) -> str:
-    said = (colons[2] or colons[3]).strip(" \t:")
-    title, container = _TITLE.search(said), _CONTAINER.match(said)
+    info = (colons[2] or colons[3]).strip(" \t:")
+    title, container = _TITLE.search(info), _CONTAINER.match(info)
     assert container is not None
     kind = (container[1] or container[2] or "").lower()
     named = kind.replace("seealso", "see also").capitalize() if kind in _KINDS else ""
     shown = title[2] if title else container[3] or (container[4] or "").strip().strip('"') or named
-    return f"\n{colons[1]}{shown}\n" if said else ""
+    return f"\n{colons[1]}{shown}\n" if info else ""
 
 
 def _shown_piece(piece: re.Match[str]) -> str:

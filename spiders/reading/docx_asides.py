@@ -18,8 +18,8 @@ def choose_alternatives(root: Any, read: tuple[str, ...] = _READ) -> int:
     """Keeps of what a file holds in several forms, for programs of several ages, the first with one of the elements
     `read`; how often there was a choice.
     """
-    found = list(root.iter(f"{_MC}AlternateContent"))
-    for alternatives in found:
+    choices = list(root.iter(f"{_MC}AlternateContent"))
+    for alternatives in choices:
         if alternatives.getparent() is None:
             continue
         forms = [*alternatives.iterfind(f"{_MC}Choice"), *alternatives.iterfind(f"{_MC}Fallback")]
@@ -27,7 +27,7 @@ def choose_alternatives(root: Any, read: tuple[str, ...] = _READ) -> int:
         for inner in list(chosen):
             alternatives.addprevious(inner)
         alternatives.getparent().remove(alternatives)
-    return len(found)
+    return len(choices)
 
 
 def move_boxes(root: Any) -> int:

@@ -37,14 +37,14 @@ def hiding_styles(styles: bytes) -> Hiding:
     except etree.XMLSyntaxError:
         return Hiding()
     known = {style.get(f"{W}styleId", ""): style for style in root.iterfind(f"{W}style")}
-    found: dict[str, set[str]] = {"paragraph": set(), "character": set()}
+    names_by_kind: dict[str, set[str]] = {"paragraph": set(), "character": set()}
     usual = False
     for name, style in known.items():
         kind = style.get(f"{W}type", "paragraph")
-        if kind in found and _is_hiding(style, known):
-            found[kind].add(name)
+        if kind in names_by_kind and _is_hiding(style, known):
+            names_by_kind[kind].add(name)
             usual |= kind == "paragraph" and style.get(f"{W}default", "0") not in _OFF
-    return Hiding(frozenset(found["paragraph"]), frozenset(found["character"]), usual)
+    return Hiding(frozenset(names_by_kind["paragraph"]), frozenset(names_by_kind["character"]), usual)
 
 
 def hidden_in(root: Any, styles: Hiding) -> Iterator[Any]:

@@ -116,7 +116,7 @@ def _flatten(root: Any, styles: Hiding, raising: Raising, left_out: LeftOut) -> 
             (
                 sdt
                 for sdt in root.iter(f"{W}sdt")
-                if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
+                if any(gallery.get(f"{W}val") == _CONTENTS for gallery in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
             ),
             left_out,
         )
@@ -136,26 +136,26 @@ def _flatten(root: Any, styles: Hiding, raising: Raising, left_out: LeftOut) -> 
 
 def _tally(reason: str, elements: Iterable[Any], left_out: LeftOut) -> list[Any]:
     """The elements, once the text of each is tallied."""
-    found = list(elements)
-    every = set(found)
-    for element in found:
+    tallied = list(elements)
+    every = set(tallied)
+    for element in tallied:
         if every.isdisjoint(element.iterancestors()):
             left_out.add(reason, "".join(text.text or "" for text in element.iter(f"{W}t", f"{W}delText")))
-    return found
+    return tallied
 
 
 def _remove(elements: Iterable[Any]) -> int:
-    found = list(elements)
-    for element in found:
+    removed = list(elements)
+    for element in removed:
         if (parent := element.getparent()) is not None:
             parent.remove(element)
-    return len(found)
+    return len(removed)
 
 
 def _remove_pages(elements: Iterable[Any]) -> int:
     """Removes elements; where a page ended inside one, it still ends there."""
-    found = list(elements)
-    for element in found:
+    removed = list(elements)
+    for element in removed:
         parent = element.getparent()
         if parent is None or parent.tag not in _PLACES_OF_PAGES:
             continue
@@ -167,7 +167,7 @@ def _remove_pages(elements: Iterable[Any]) -> int:
                 paragraph.append(run)
                 run = paragraph
             element.addprevious(run)
-    return _remove(found)
+    return _remove(removed)
 
 
 def _remove_deleted(root: Any, left_out: LeftOut) -> tuple[int, list[Any]]:
@@ -186,7 +186,8 @@ def _remove_deleted(root: Any, left_out: LeftOut) -> tuple[int, list[Any]]:
             unended += [holder.getparent()] if holder.tag == f"{W}pPr" and holder.getparent() is not None else []
         else:
             gone.append(holder)
-    _tally("deleted", (one for one in gone if one.tag != f"{W}moveFrom"), left_out)  # what was moved stands elsewhere
+    # what was moved stands elsewhere
+    _tally("deleted", (element for element in gone if element.tag != f"{W}moveFrom"), left_out)
     _remove_pages(gone)
     return len(marks), unended
 

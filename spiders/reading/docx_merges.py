@@ -58,9 +58,9 @@ def _write(cell: Any, text: str) -> None:
     paragraph.append(run_of(cell, text))
 
 
-def run_of(beside: Any, text: str) -> Any:
-    """A run with that text, of the same kind of tree as the element `beside`."""
-    run, written = beside.makeelement(f"{W}r"), beside.makeelement(f"{W}t")
+def run_of(neighbour: Any, text: str) -> Any:
+    """A run with that text, of the same kind of tree as the element `neighbour`."""
+    run, written = neighbour.makeelement(f"{W}r"), neighbour.makeelement(f"{W}t")
     written.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     written.text = text
     run.append(written)

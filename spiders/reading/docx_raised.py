@@ -31,8 +31,8 @@ def raising_styles(styles: bytes) -> Raising:
         for style in root.iterfind(f"{W}style")
         if style.get(f"{W}type") == "character"
     }
-    found = {name: _stands_in(style, known) for name, style in known.items() if name}
-    return {name: stands for name, stands in found.items() if stands}
+    standings = {name: _stands_in(style, known) for name, style in known.items() if name}
+    return {name: stands for name, stands in standings.items() if stands}
 
 
 def write_raised_runs(root: Any, styles: Raising) -> int:
@@ -73,9 +73,9 @@ def _stands(run: Any, styles: Raising) -> Standing:
 
 def _stands_in(style: Any, known: dict[str, Any]) -> Standing:
     for _ in range(_MAX_BASES):
-        told, base = style.find(f"{W}rPr/{W}vertAlign"), style.find(f"{W}basedOn")
-        if told is not None:
-            return _STANDING.get(told.get(f"{W}val", ""), "")
+        alignment, base = style.find(f"{W}rPr/{W}vertAlign"), style.find(f"{W}basedOn")
+        if alignment is not None:
+            return _STANDING.get(alignment.get(f"{W}val", ""), "")
         style = None if base is None else known.get(base.get(f"{W}val"))
         if style is None:
             return ""

@@ -39,16 +39,16 @@ _FONTS = {
 
 def write_symbols(root: Any) -> bool:
     """Replaces symbols by what they show, in place; one that nobody knows by nothing. Whether there were any."""
-    found = False
+    replaced = False
     for element in list(root.iter(*_TAGS)):
         if element.tag == f"{W}sym":
             element.tag, shown = f"{W}t", _shown(_code_of(element), element.get(f"{W}font", ""))
-            element.text, found = shown, True
+            element.text, replaced = shown, True
         elif element.text and any(_FIRST_PRIVATE <= ord(character) <= _LAST_PRIVATE for character in element.text):
             fonts = element.getparent().find(f"{W}rPr/{W}rFonts") if element.getparent() is not None else None
             font = "" if fonts is None else fonts.get(f"{W}ascii") or fonts.get(f"{W}hAnsi") or ""
-            element.text, found = "".join(_shown(ord(character), font) for character in element.text), True
-    return found
+            element.text, replaced = "".join(_shown(ord(character), font) for character in element.text), True
+    return replaced
 
 
 def _code_of(symbol: Any) -> int:

@@ -28,7 +28,7 @@ def without_entities(markup: bytes, left_out: LeftOut) -> bytes:
     except etree.XMLSyntaxError:
         return markup
     subset = root.getroottree().docinfo.internalDTD
-    declared = {one.name: one.content or "" for one in subset.entities()} if subset is not None else {}
+    declared = {entity.name: entity.content or "" for entity in subset.entities()} if subset is not None else {}
     for element in root.iter(etree.Element):
         for name, value in element.attrib.items():
             element.set(name, value)  # the value, not what refers to it

@@ -54,7 +54,8 @@ def _title(package: etree._Element) -> str:
     """The title that is marked as the main one, else the first."""
     titles = package.xpath(_TITLES)
     main = {
-        of.removeprefix("#") for of in package.xpath("//*[@property='title-type'][normalize-space()='main']/@refines")
+        reference.removeprefix("#")
+        for reference in package.xpath("//*[@property='title-type'][normalize-space()='main']/@refines")
     }
     chosen = next((title for title in titles if title.get("id") in main), titles[0] if titles else None)
     return "" if chosen is None else " ".join("".join(chosen.itertext()).split())
@@ -72,10 +73,10 @@ def _chapters(package: etree._Element, path: str, names: set[str]) -> Iterator[t
         if item is None:
             continue
         href = (item.get("href") or "").partition("#")[0]
-        found = (
+        paths = (
             posixpath.normpath(posixpath.join(posixpath.dirname(path), written)) for written in (unquote(href), href)
         )
-        name = next((name for name in found if name in names), None)
+        name = next((name for name in paths if name in names), None)
         if name is not None and name not in seen:
             seen.add(name)
             yield name, "nav" in (item.get("properties") or "").split()

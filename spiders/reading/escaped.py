@@ -49,7 +49,7 @@ def with_markup_parsed(element: Any) -> Any:
         return element
     work = copy.deepcopy(element)
     work.tail = None
-    for leaf in [found for found in work.iter() if _is_text_of_feed(found)] if len(work) else [work]:
+    for leaf in [node for node in work.iter() if _is_text_of_feed(node)] if len(work) else [work]:
         _parse_text(leaf)
     return work
 
@@ -66,7 +66,7 @@ def _holds_html(element: Any) -> bool:
 
 
 def _has_tags(text: str) -> bool:
-    return any(found[1].lower() in defs.tags for found in _TAG.finditer(text))
+    return any(match[1].lower() in defs.tags for match in _TAG.finditer(text))
 
 
 def _parse_text(leaf: Any) -> None:

@@ -55,7 +55,7 @@ class Pair:
 
 
 @dataclass(slots=True)
-class _Found:
+class _PairLines:
     question: str
     section: str
     answer: list[Line] = field(default_factory=list)
@@ -64,30 +64,30 @@ class _Found:
 
 def pairs_of_lines(lines: list[Line]) -> list[Pair]:
     """The pairs found in the lines of an outline, in order; questions without an answer are left out."""
-    return numbered((found.question, text_of_lines(found.answer), found.section) for found in _best_reading(lines))
+    return numbered((pair.question, text_of_lines(pair.answer), pair.section) for pair in _best_reading(lines))
 
 
 def unpaired(lines: Iterable[Line], pairs: list[Pair]) -> Iterator[str]:
     """Yields the texts of the lines that are in none of the pairs: introductions, questions without an answer, sections
     without questions.
     """
-    yield from _unsaid(lines, _Said(pairs))
+    yield from _unpaired(lines, _PairTexts(pairs))
 
 
-def _unsaid(lines: Iterable[Line], said: "_Said") -> Iterator[str]:
+def _unpaired(lines: Iterable[Line], pair_texts: "_PairTexts") -> Iterator[str]:
     for line in lines:
         bare = _without_label(line.text)
         if not any(
             map(
-                said.has,
+                pair_texts.has,
                 dict.fromkeys(map(_letters, (line.text, bare, _clean_question(line.text), _clean_question(bare)))),
             )
         ):
             yield line.text
-        yield from _unsaid(line.folded, said)
+        yield from _unpaired(line.folded, pair_texts)
 
 
-class _Said:
+class _PairTexts:
     """The letters of pairs, for questions in page order: a text is a question or a line of an answer, or stands near
     the one that was found last.
     """
@@ -103,12 +103,12 @@ class _Said:
             length += len(written[-1])
         self._text = "".join(written)
 
-    def has(self, said: str) -> bool:
-        place = self._questions.get(said, -1)
-        if place < 0 and said in self._lines:
+    def has(self, letters: str) -> bool:
+        place = self._questions.get(letters, -1)
+        if place < 0 and letters in self._lines:
             return True
         if place < 0:  # searching all of a long text for each line would take quadratic time
-            place = self._text.find(said, max(0, self._place - _NEAR), self._place + _NEAR + len(said))
+            place = self._text.find(letters, max(0, self._place - _NEAR), self._place + _NEAR + len(letters))
         self._place = place if place >= 0 else self._place
         return place >= 0
 
@@ -119,7 +119,7 @@ def _letters(text: str) -> str:
 
 def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
     """The pairs of schema.org FAQPages among JSON-LD values, in order."""
-    found: list[tuple[str, str, str]] = []
+    triples: list[tuple[str, str, str]] = []
     waiting = list(nodes)[::-1]
     while waiting:
         node = waiting.pop()
@@ -128,8 +128,8 @@ def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
         elif isinstance(node, dict):
             waiting += [node[key] for key in ("mainEntity", "@graph") if key in node][::-1]
             if "Question" in _types(node) and isinstance(node.get("name"), str):
-                found.append((_readable_name(node["name"]), _readable(_accepted_answer(node)), ""))
-    return numbered(found)
+                triples.append((_readable_name(node["name"]), _readable(_accepted_answer(node)), ""))
+    return numbered(triples)
 
 
 def _accepted_answer(question: dict[str, Any]) -> str:
@@ -157,13 +157,13 @@ def _types(node: dict[str, Any]) -> list[Any]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def numbered(found: Iterable[tuple[str, str, str]]) -> list[Pair]:
+def numbered(triples: Iterable[tuple[str, str, str]]) -> list[Pair]:
     """Numbers (question, answer, section) triples and gives them anchors; triples without a question or an answer are
     dropped.
     """
     pairs: list[Pair] = []
     taken: Counter[str] = Counter()
-    for question, answer, section in found:
+    for question, answer, section in triples:
         question = _clean_question(question)
         if not question or not answer.strip():
             continue
@@ -184,7 +184,7 @@ def _clean_question(text: str) -> str:
     return _NUMBERING.sub("", " ".join(text.split())).strip(" *_#")
 
 
-def _best_reading(lines: list[Line]) -> list[_Found]:
+def _best_reading(lines: list[Line]) -> list[_PairLines]:
     """The reading that finds the most questions with a question mark; without any, the first that finds something."""
     ways = [
         _folded(lines),
@@ -197,15 +197,15 @@ def _best_reading(lines: list[Line]) -> list[_Found]:
     return best or [pair for pair in _opened_by(lines, _plain_question) if pair.answer]
 
 
-def _score(found: list[_Found]) -> float:
-    return sum(1.0 if pair.is_labelled or _ASKS.search(pair.question) else 0.01 for pair in found)
+def _score(pairs: list[_PairLines]) -> float:
+    return sum(1.0 if pair.is_labelled or _ASKS.search(pair.question) else 0.01 for pair in pairs)
 
 
-def _folded(lines: list[Line]) -> list[_Found]:
+def _folded(lines: list[Line]) -> list[_PairLines]:
     """Reads `<details>`: the summary is the question, the folded content the answer. A `<details>` that contains others
     is a section.
     """
-    found: list[_Found] = []
+    pairs: list[_PairLines] = []
 
     def read(some: list[Line], sections: "_Sections") -> None:
         for line in some:
@@ -215,37 +215,37 @@ def _folded(lines: list[Line]) -> list[_Found]:
             if any(inner.tag == "details" for inner in line.folded):
                 read(line.folded, sections.below(line.text))
             else:
-                found.append(_Found(line.text, sections.path, line.folded))
+                pairs.append(_PairLines(line.text, sections.path, line.folded))
 
     read(lines, _Sections())
-    return found
+    return pairs
 
 
-def _labelled(lines: list[Line]) -> list[_Found]:
+def _labelled(lines: list[Line]) -> list[_PairLines]:
     """Reads `Q: …` and `A: …` labels in any language: those that follow each other most often. A question continues
     until its answer begins; a heading ends an answer.
     """
     asks, answers = _labels_in_use(lines)
-    found: list[_Found] = []
+    pairs: list[_PairLines] = []
     sections = _Sections()
     state = ""
     for line in lines:
         label = _label_of(line.text)
         if label and label == asks:
-            found.append(_Found(_without_label(line.text), sections.path, is_labelled=True))
+            pairs.append(_PairLines(_without_label(line.text), sections.path, is_labelled=True))
             state = "asking"
         elif line.level:
             sections.see(line)
             state = ""
         elif state and label and label == answers:
-            found[-1].answer.append(Line(_without_label(line.text)))
+            pairs[-1].answer.append(Line(_without_label(line.text)))
             state = "answering"
         elif state == "asking" and not line.starts and answers:
-            found[-1].question += f" {line.text}"
+            pairs[-1].question += f" {line.text}"
         elif state:
-            found[-1].answer.append(line)
+            pairs[-1].answer.append(line)
             state = "answering"
-    return found
+    return pairs
 
 
 def _labels_in_use(lines: list[Line]) -> tuple[str, str]:
@@ -258,7 +258,7 @@ def _labels_in_use(lines: list[Line]) -> tuple[str, str]:
     few = max(1, headings)
     seen = Counter(label for label, _ in labelled)
     asking = Counter(label for label, text in labelled if label == "q" or text.endswith(tuple(_QUESTION_MARKS[:4])))
-    follow = Counter((one, other) for (one, _), (other, _) in pairwise(labelled) if one != other)
+    follow = Counter((label, following) for (label, _), (following, _) in pairwise(labelled) if label != following)
     for (asks, answers), times in follow.most_common():
         if 2 * min(times, asking[asks]) >= seen[asks] and (times > few or asks[0] + answers[0] in _INITIALS):
             return asks, answers
@@ -275,20 +275,20 @@ def _without_label(text: str) -> str:
     return _LABEL.sub("", text, count=1)
 
 
-def _defined(lines: list[Line]) -> list[_Found]:
+def _defined(lines: list[Line]) -> list[_PairLines]:
     """Reads definition lists: the term is the question, its definitions are the answer."""
-    found: list[_Found] = []
+    pairs: list[_PairLines] = []
     sections = _Sections()
     for line in lines:
         sections.see(line)
         if line.tag == "dt":
-            if found and not found[-1].answer:
-                found[-1].question += f" {line.text}"
+            if pairs and not pairs[-1].answer:
+                pairs[-1].question += f" {line.text}"
             else:
-                found.append(_Found(line.text, sections.path))
-        elif line.tag == "dd" and found:
-            found[-1].answer.append(line)
-    return found
+                pairs.append(_PairLines(line.text, sections.path))
+        elif line.tag == "dd" and pairs:
+            pairs[-1].answer.append(line)
+    return pairs
 
 
 def _bold_question(line: Line) -> tuple[str, str] | None:
@@ -313,47 +313,47 @@ def _plain_question(line: Line) -> tuple[str, str] | None:
     return (line.text, "") if is_question else None
 
 
-def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] | None]) -> list[_Found]:
+def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] | None]) -> list[_PairLines]:
     """Each question that `question_of` recognises, with the lines below it up to the next question or heading."""
-    found: list[_Found] = []
+    pairs: list[_PairLines] = []
     sections = _Sections()
     is_open = False
     for line in lines:
         opened = question_of(line)
         if opened is not None:
             question, rest = opened
-            found.append(_Found(question, sections.path, [Line(rest)] if rest else []))
+            pairs.append(_PairLines(question, sections.path, [Line(rest)] if rest else []))
             is_open = True
         elif line.level:
             sections.see(line)
             is_open = False
         elif is_open:
-            if not found[-1].answer:  # it may continue the question's line
+            if not pairs[-1].answer:  # it may continue the question's line
                 line = replace(line, lead=line.lead.lstrip() and line.lead, starts=True)
-            found[-1].answer.append(line)
-    return found
+            pairs[-1].answer.append(line)
+    return pairs
 
 
-def _under_headings(lines: list[Line]) -> list[_Found]:
+def _under_headings(lines: list[Line]) -> list[_PairLines]:
     """Headings of the question level, each with the text below it. Higher headings are sections, lower ones part of the
     answer.
     """
     level = _asking_level(lines)
-    found: list[_Found] = []
+    pairs: list[_PairLines] = []
     sections = _Sections()
     is_open = False
     for line in lines:
         if line.level and (line.level <= level or _ASKS.search(line.text)):
-            if is_open and found and not found[-1].answer:
-                found.pop()  # a heading right above another one is a section
+            if is_open and pairs and not pairs[-1].answer:
+                pairs.pop()  # a heading right above another one is a section
             is_open = line.level == level or (line.level > level and bool(_ASKS.search(line.text)))
             sections.see(line)
             if is_open:
-                found.append(_Found(line.text, sections.above(line.level)))
+                pairs.append(_PairLines(line.text, sections.above(line.level)))
         elif is_open:
-            found[-1].answer.append(line)
+            pairs[-1].answer.append(line)
     # an answer of nothing but links is a table of contents
-    return [pair for pair in found if not all(line.is_link for line in pair.answer)]
+    return [pair for pair in pairs if not all(line.is_link for line in pair.answer)]
 
 
 def _asking_level(lines: list[Line]) -> int:

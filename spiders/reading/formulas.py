@@ -25,17 +25,17 @@ _TEX_ATTRIBUTES = ("alttext", "data-latex", "data-tex", "alt")
 
 def write_formulas(root: Any) -> None:
     """Replaces each formula in the tree by its text, in place."""
-    for preview in [one for one in root.iter("span", "div") if "MathJax_Preview" in class_names(one)]:
+    for preview in [element for element in root.iter("span", "div") if "MathJax_Preview" in class_names(element)]:
         if preview.getparent() is not None and not (preview.tail or "").strip() and _is_formula(preview.getnext()):
             remove(preview)  # what stands there until the formula is drawn
-    found, waiting = [], [root]
+    formulas, waiting = [], [root]
     while waiting:
         element = waiting.pop()
         if _is_formula(element):
-            found.append(element)
+            formulas.append(element)
         else:
             waiting += [child for child in reversed(element) if isinstance(child.tag, str)]
-    for element in found:
+    for element in formulas:
         following = element.getnext()
         is_source = following is not None and following.tag == "script" and _is_formula(following)
         if is_source and element.tag != "script" and not (element.tail or "").strip():
@@ -72,7 +72,7 @@ def _wholes(element: Any) -> list[Any]:
     images = list(element.iter("img"))
     return [
         element,
-        *(one for one in element.iterdescendants(etree.Element) if _is_whole(one)),
+        *(part for part in element.iterdescendants(etree.Element) if _is_whole(part)),
         *(images if len(images) == 1 and not "".join(element.itertext()).strip() else ()),
     ]
 
@@ -98,5 +98,7 @@ def _replace(element: Any, text: str) -> None:
         element.clear()
         element.text, element.tail = without_controls(text), tail
     else:
-        is_displayed = "block" in (element.get("display") or "") or any("isplay" in one for one in class_names(element))
+        is_displayed = "block" in (element.get("display") or "") or any(
+            "isplay" in name for name in class_names(element)
+        )
         replace_by_text(element, f" {text} " if is_displayed else text)

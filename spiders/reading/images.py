@@ -49,10 +49,10 @@ def write_images(root: Any) -> None:
     Left out: what is decoration by its own word (`alt=""`, `role=presentation`, `aria-hidden`), icons and counting
     pixels, names of files, and a text that the page says anyway, such as a caption or the name in a link.
     """
-    found = [(element, alt) for element in root.iter("img", "area", "input", "svg") if (alt := _alt_of(element))]
-    said = _Said(root) if found else None
-    for element, alt in found:
-        if said is not None and next(element.iterancestors(*_UNSEEN), None) is None and said.first_time(alt):
+    images = [(element, alt) for element in root.iter("img", "area", "input", "svg") if (alt := _alt_of(element))]
+    page_text = _PageText(root) if images else None
+    for element, alt in images:
+        if page_text is not None and next(element.iterancestors(*_UNSEEN), None) is None and page_text.first_time(alt):
             _write(element, alt)
 
 
@@ -70,7 +70,7 @@ def alt_text(root: Any) -> str:
     return " ".join(dict.fromkeys(alts))
 
 
-class _Said:
+class _PageText:
     """The text of a page, to tell whether it says the same as an image."""
 
     def __init__(self, root: Any) -> None:
@@ -152,9 +152,9 @@ def _is_icon(element: Any) -> bool:
     if "emoji" in " ".join(class_names(element)):
         return False
     sizes = [
-        int(found[0])
+        int(match[0])
         for name in ("width", "height")
-        if (found := re.match(r"\d{1,5}(?=\s*(?:px)?\s*$)", element.get(name) or ""))
+        if (match := re.match(r"\d{1,5}(?=\s*(?:px)?\s*$)", element.get(name) or ""))
     ]
     return any(size <= _ICON_SIZE for size in sizes) or any(_ICON_CLASS.search(name) for name in class_names(element))
 

@@ -54,8 +54,8 @@ def kind_of_list(content: Content) -> Kind | None:
     """Whether a page is a feed or a sitemap; None for any other page."""
     if content.form == "json":
         return "feed" if _json_feed(content) is not None else None
-    found = _ROOT.match(content.text) if content.form in ("html", "xml", "plain") else None
-    match found[1].lower() if found is not None else "":
+    root_tag = _ROOT.match(content.text) if content.form in ("html", "xml", "plain") else None
+    match root_tag[1].lower() if root_tag is not None else "":
         case "urlset" | "sitemapindex":
             return "sitemap"
         case "rss":
@@ -75,12 +75,12 @@ def links_of_list(content: Content) -> list[str]:
         items = feed["items"] if isinstance(feed.get("items"), list) else []
         named = [item.get("url") or item.get("external_url") for item in items if isinstance(item, dict)]
         named += [feed.get("home_page_url"), feed.get("next_url")]
-        return [url for one in named if isinstance(one, str) and (url := _resolved(one, "", content.url))]
+        return [url for address in named if isinstance(address, str) and (url := _resolved(address, "", content.url))]
     try:
-        found = read_xml(content.text.lstrip("\ufeff \t\r\n\0"), content.url)
+        links = read_xml(content.text.lstrip("\ufeff \t\r\n\0"), content.url)
     except ValueError:
         return []
-    return [*found.pages, *found.sitemaps, *found.further]
+    return [*links.pages, *links.sitemaps, *links.further]
 
 
 def _json_feed(content: Content) -> dict[str, Any] | None:
@@ -95,25 +95,25 @@ def _json_feed(content: Content) -> dict[str, Any] | None:
 
 def read_xml(text: str, url: str) -> LinkList:
     """Parses an XML sitemap or feed. Raises ValueError if it is neither."""
-    found, root = LinkList(), ""
+    links, root = LinkList(), ""
     for element in _elements(text):
         name = local_name(element)
-        names = found.sitemaps if name == "sitemap" else found.pages
+        names = links.sitemaps if name == "sitemap" else links.pages
         if name in _ENTRIES and (address := _address(element, name, url)):
             if len(names) < MAX_URLS:
                 names.append(address)
             else:
-                found.left += 1
+                links.left += 1
         if name == "link" and (address := _link_of_list(element, url)):
-            found.further.append(address)
+            links.further.append(address)
         root = name
     if root in _ROOTS and not _has_end(text, root):
-        found.is_cut = True
+        links.is_cut = True
         if not text.rstrip().endswith(">"):
-            (found.sitemaps or found.pages)[-1:] = []
-    if root not in _ROOTS and not (found.pages or found.sitemaps):
+            (links.sitemaps or links.pages)[-1:] = []
+    if root not in _ROOTS and not (links.pages or links.sitemaps):
         raise ValueError(f"no sitemap: its first element is <{root[:40]}>" if root else "no sitemap: not XML")
-    return found
+    return links
 
 
 def _has_end(text: str, root: str) -> bool:

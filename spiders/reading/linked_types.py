@@ -90,10 +90,10 @@ def type_of_headers(content_type: str, *names: str) -> str | None:
     """
     kind = media_type(content_type)
     if kind in _UNTOLD:
-        return next((found for name in names if (found := type_of_name(name)) is not None), None)
-    told = _BY_MEDIA_TYPE.get(kind)
-    successor = _SUCCESSORS.get(told or "")
-    return successor if successor is not None and successor in map(type_of_name, names) else told
+        return next((named_type for name in names if (named_type := type_of_name(name)) is not None), None)
+    document_type = _BY_MEDIA_TYPE.get(kind)
+    successor = _SUCCESSORS.get(document_type or "")
+    return successor if successor is not None and successor in map(type_of_name, names) else document_type
 
 
 def says_nothing(content_type: str) -> bool:

@@ -58,13 +58,13 @@ def _read(message: EmailMessage, read_attached: ReadFile) -> Document:
         raise Unreadable(f"more than {_MAX_PARTS} parts")
     texts, files = _texts_and_files(message)
     subject = _header(message, "Subject")
-    told = [f"{name}: {value}" for name in _SHOWN if (value := _header(message, name))]
+    headers = [f"{name}: {value}" for name in _SHOWN if (value := _header(message, name))]
     head = [Element("title", subject, 1)] if subject else []
     left_out = LeftOut()
-    elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(texts, left_out)]
+    elements = [*head, *([Element("text", "\n".join(headers))] if headers else []), *_body(texts, left_out)]
     attached = list(_attachments(files, read_attached))
-    for one in attached:
-        left_out.add_all({} if one.document is None else one.document.left_out)
+    for attachment in attached:
+        left_out.add_all({} if attachment.document is None else attachment.document.left_out)
     return Document(subject, elements, attachments=attached, left_out=left_out)
 
 

@@ -47,14 +47,14 @@ def title_of(text: str) -> str:
     """
     block = _COMMENTS_ONLY.match(text)
     begin = block[0].count("\n") if block else 0
-    found, is_below_text = [], False
+    headings, is_below_text = [], False
     for line, level, source in _headings_and_paragraphs(text):
         if level == 1 and (title := plain_inline(source)):
-            found.append((line, title, is_below_text))
+            headings.append((line, title, is_below_text))
         elif level or _is_running_text(source):
             is_below_text = True
-    found = [heading for heading in found if heading[0] >= begin] or found
-    return found[0][1] if len(found) == 1 or (found and not found[0][2]) else ""
+    headings = [heading for heading in headings if heading[0] >= begin] or headings
+    return headings[0][1] if len(headings) == 1 or (headings and not headings[0][2]) else ""
 
 
 def _headings_and_paragraphs(text: str) -> Iterator[tuple[int, int, str]]:

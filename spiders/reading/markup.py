@@ -105,19 +105,19 @@ def _parse(text: str, is_xml: bool) -> etree._Element | None:
     return None if any("depth" in entry.message for entry in parser.error_log) else root
 
 
-def _without_cdata(found: re.Match[str]) -> str:
-    return escape(found["cdata"], quote=False) if found["cdata"] else found[0]
+def _without_cdata(match: re.Match[str]) -> str:
+    return escape(match["cdata"], quote=False) if match["cdata"] else match[0]
 
 
 def _with_fewer_attributes(tag: re.Match[str]) -> str:
     if tag[0].count("=") + tag[0].count(" ") <= MAX_ATTRIBUTES:
         return tag[0]
-    found = []
+    attributes = []
     for attribute in _ONE_ATTRIBUTE.finditer(tag[0], 1):
-        found.append(attribute[0])
-        if len(found) > MAX_ATTRIBUTES:
+        attributes.append(attribute[0])
+        if len(attributes) > MAX_ATTRIBUTES:
             break
-    return "<" + " ".join(found) + ">"
+    return "<" + " ".join(attributes) + ">"
 
 
 def _flattened(text: str, is_xml: bool) -> str:

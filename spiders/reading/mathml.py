@@ -96,5 +96,5 @@ def _scripts(*texts: str) -> str:
 
 
 def _property(element: Any, name: str, default: str) -> str:
-    found = element.find(f"{M}{local_name(element)}Pr/{M}{name}")
-    return default if found is None else str(found.get(f"{M}val", default))
+    setting = element.find(f"{M}{local_name(element)}Pr/{M}{name}")
+    return default if setting is None else str(setting.get(f"{M}val", default))

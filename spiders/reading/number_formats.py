@@ -39,8 +39,8 @@ def number_text(value: float, code: str, marks: Marks) -> str:
         return plain_number(exact, marks)
     sections = sections_of(code)
     section, is_signed = sections[0], True
-    if any(one.condition for one in sections):
-        section = next((one for one in sections if one.accepts(exact)), section)
+    if any(conditional.condition for conditional in sections):
+        section = next((conditional for conditional in sections if conditional.accepts(exact)), section)
         is_signed = not (section.condition in ("<", "<=") and not section.bound)
     elif exact < 0 and len(sections) > 1:
         section, is_signed = sections[1], False

@@ -124,13 +124,13 @@ class Section:
         """How often the number is divided by a thousand: the commas behind its last digit before the point or the
         end.
         """
-        found, is_behind = 0, True
+        commas, is_behind = 0, True
         for part in reversed(self.parts):
             if part.kind == "comma" and is_behind:
-                found += 1
+                commas += 1
             elif part.kind in ("digit", "point"):
                 is_behind = part.kind == "point"
-        return found
+        return commas
 
     def _as_fraction(self, value: Decimal) -> str:
         """1 1/2, or 3/2 where the format has no place for a whole number in front."""
@@ -162,21 +162,21 @@ def sections_of(code: str) -> tuple[Section, ...]:
     sections: list[Section] = []
     parts: list[Part] = []
     condition, bound = "", Decimal(0)
-    for found in _PARTS.finditer(code):
-        kind = found.lastgroup
+    for match in _PARTS.finditer(code):
+        kind = match.lastgroup
         if kind == "end":
             sections.append(Section(_with_fractions(parts), condition, bound))
             parts, condition, bound = [], "", Decimal(0)
         elif kind == "bound":
-            condition, bound = found["condition"], _bound(found["bound"])
+            condition, bound = match["condition"], _bound(match["bound"])
         elif kind == "general":
             parts.append(Part("all"))
         elif kind == "exponent":
-            parts.append(Part("exponent", found["exponent"][1:].replace("-", "")))
+            parts.append(Part("exponent", match["exponent"][1:].replace("-", "")))
         elif kind == "one":
-            parts.append(Part(_KINDS.get(found["one"], "literal"), found["one"]))
+            parts.append(Part(_KINDS.get(match["one"], "literal"), match["one"]))
         elif kind is not None:
-            parts.append(Part("literal", " " if kind == "space" else found[kind]))
+            parts.append(Part("literal", " " if kind == "space" else match[kind]))
     sections.append(Section(_with_fractions(parts), condition, bound))
     return tuple(sections[:_MAX_SECTIONS])
 
@@ -185,8 +185,8 @@ def _with_fractions(parts: list[Part]) -> tuple[Part, ...]:
     """The parts, of which a slash is a literal where no digits stand around it: `0 "km"/"h"`."""
     around = zip([Part("literal"), *parts], parts, [*parts[1:], Part("literal")], strict=False)
     is_fraction = [
-        one.kind == "slash" and before.kind == "digit" and (after.kind == "digit" or after.text.isdecimal())
-        for before, one, after in around
+        part.kind == "slash" and before.kind == "digit" and (after.kind == "digit" or after.text.isdecimal())
+        for before, part, after in around
     ]
     return tuple(
         Part("literal", part.text) if part.kind == "slash" and not fits else part
@@ -233,16 +233,16 @@ def _whole(parts: tuple[Part, ...], digits: str, group: str) -> str:
 def _decimals(parts: tuple[Part, ...], digits: str, mark: str) -> str:
     """The digits behind the point in their places, without zeros at their end that the format does not ask for."""
     places = [part.text for part in parts if part.kind == "digit"]
-    kept = len(digits)
-    while kept and digits[kept - 1] == "0" and places[kept - 1] != "0":
-        kept -= 1
+    length = len(digits)
+    while length and digits[length - 1] == "0" and places[length - 1] != "0":
+        length -= 1
     written, place = "", 0
     for part in parts:
         if part.kind == "digit":
-            written += digits[place] if place < kept else ""
+            written += digits[place] if place < length else ""
             place += 1
         elif part.kind == "point":
-            written += mark if kept else ""
+            written += mark if length else ""
         elif part.kind != "comma":
             written += part.text
     return written

@@ -27,11 +27,11 @@ def read_docx(body: bytes) -> Document:
     """
     body, archive = open_office(body, "DOCX", "word/document.xml", left_out := LeftOut())
     body = flattened(as_plain_document(body, archive, "DOCX"), archive, left_out)
-    found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
-    for one in found:
-        if one.category in _LEFT_OUT:
-            left_out.add("page_furniture", one.text)
-    elements = list(elements_of(found, is_paged=True))
+    raw_elements = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
+    for raw in raw_elements:
+        if raw.category in _LEFT_OUT:
+            left_out.add("page_furniture", raw.text)
+    elements = list(elements_of(raw_elements, is_paged=True))
     return Document(
         title_of(elements), elements, "page" if any(element.place for element in elements) else "", left_out=left_out
     )
@@ -39,47 +39,47 @@ def read_docx(body: bytes) -> Document:
 
 def read_markup(markup: str, left_out: LeftOut) -> list[Element]:
     """Headings, paragraphs, list items, code and tables of HTML; `left_out` tallies what they are without."""
-    found = _partition("html", "HTML", text=whole_markup(markup, left_out)) if markup.strip() else []
-    return list(elements_of(found))
+    raw_elements = _partition("html", "HTML", text=whole_markup(markup, left_out)) if markup.strip() else []
+    return list(elements_of(raw_elements))
 
 
-def elements_of(found: Iterable[Any], *, is_paged: bool = False, place: Place = None) -> Iterator[Element]:
+def elements_of(raw_elements: Iterable[Any], *, is_paged: bool = False, place: Place = None) -> Iterator[Element]:
     """Yields unstructured's elements as ours, without headers, footers and pictures."""
-    for one in found:
-        kind, told = one.category, one.metadata
-        where = told.page_number if is_paged else place
-        depth = told.category_depth or 0
+    for raw in raw_elements:
+        kind, metadata = raw.category, raw.metadata
+        where = metadata.page_number if is_paged else place
+        depth = metadata.category_depth or 0
         if kind in _LEFT_OUT:
             continue
-        if kind == "Table" and told.text_as_html:
-            rows = _rows(told.text_as_html, has_spans=is_paged)
+        if kind == "Table" and metadata.text_as_html:
+            rows = _rows(metadata.text_as_html, has_spans=is_paged)
             if rows:
                 yield Element("table", rows=rows, place=where)
         elif kind == "CodeSnippet":
-            if code := plain_code(one.text):
+            if code := plain_code(raw.text):
                 yield Element("code", code, place=where)
-        elif text := plain(one.text):
+        elif text := plain(raw.text):
             if kind == "Title":
                 yield Element("title", text, min(depth + 1, 6), place=where)
             elif kind == "ListItem":
                 yield Element("item", text, depth, place=where)
             else:
-                yield Element("text", text, place=where, is_bold=_is_bold(told, text))
+                yield Element("text", text, place=where, is_bold=_is_bold(metadata, text))
 
 
 def _partition(name: str, kind: str, **options: Any) -> list[Any]:
     try:
-        found: list[Any] = partitioner(name)(languages=_NO_LANGUAGE, **options)
+        raw_elements: list[Any] = partitioner(name)(languages=_NO_LANGUAGE, **options)
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, AttributeError, XMLSyntaxError, BadZipFile, …
         raise damaged(kind, error) from error
-    return found
+    return raw_elements
 
 
-def _is_bold(told: Any, text: str) -> bool:
+def _is_bold(metadata: Any, text: str) -> bool:
     """Whether all of a paragraph is bold; unstructured lists the bold stretches."""
-    stretches = zip(told.emphasized_text_contents or (), told.emphasized_text_tags or (), strict=False)
+    stretches = zip(metadata.emphasized_text_contents or (), metadata.emphasized_text_tags or (), strict=False)
     return "".join("".join(part for part, tag in stretches if tag.startswith(_BOLD)).split()) == "".join(text.split())
 
 
@@ -88,9 +88,9 @@ def _rows(html: str, *, has_spans: bool) -> list[list[str]]:
     files with spans.
     """
     table = lxml.html.fragment_fromstring(html)
-    found = [row.xpath("./td|./th") for row in table.xpath("./tr|./thead/tr|./tbody/tr")]
-    is_merged = has_spans and any(cell.attrib for row in found for cell in row)
-    rows = _in_columns(found) if is_merged else [[_cell(cell) for cell in row] for row in found]
+    cell_rows = [row.xpath("./td|./th") for row in table.xpath("./tr|./thead/tr|./tbody/tr")]
+    is_merged = has_spans and any(cell.attrib for row in cell_rows for cell in row)
+    rows = _in_columns(cell_rows) if is_merged else [[_cell(cell) for cell in row] for row in cell_rows]
     return [row for row in rows if row] if any(map(any, rows)) else []
 
 

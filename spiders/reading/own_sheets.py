@@ -23,10 +23,10 @@ def styled_by_sheet(root: Any, style: re.Pattern[str], word: str) -> frozenset[A
         css = sheet.text or ""
         if word in css:
             selectors += [selector for rule in _COMMENT.sub("", css).split("}") for selector in _selectors(rule, style)]
-    found: set[Any] = set()
+    elements: set[Any] = set()
     for selector in selectors[:_MAX_SELECTORS]:
         try:
-            found.update(
+            elements.update(
                 match
                 for match in root.xpath(HTMLTranslator().css_to_xpath(selector))
                 if match.tag not in ("html", "body", "main")
@@ -34,7 +34,7 @@ def styled_by_sheet(root: Any, style: re.Pattern[str], word: str) -> frozenset[A
         # a rule that cannot be read counts for nothing, as in a browser
         except (SyntaxError, RuntimeError, etree.XPathError):
             continue
-    return frozenset(found)
+    return frozenset(elements)
 
 
 def _selectors(rule: str, style: re.Pattern[str]) -> list[str]:

@@ -154,7 +154,7 @@ def _is_mid_sentence(lines: list[PdfLine], number: int) -> bool:
         return False
     previous = str(int(mark) - 1) if counted["number"] else chr(ord(mark) - 1)
     above = (_COUNTED.match(line.text) for line in lines[:number])
-    return all(one is None or (one["number"] or one["letter"]) != previous for one in above)
+    return all(match is None or (match["number"] or match["letter"]) != previous for match in above)
 
 
 def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
@@ -170,11 +170,11 @@ def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
         return False
     word = (line.right - line.left) * len(words[0]) / len(line.text)
     near = [
-        one
-        for one in lines[max(0, number - 2) : number + 2]
-        if abs(one.left - line.left) < 3 * line.size and abs(one.size - line.size) < 1
+        neighbour
+        for neighbour in lines[max(0, number - 2) : number + 2]
+        if abs(neighbour.left - line.left) < 3 * line.size and abs(neighbour.size - line.size) < 1
     ]
-    return before.right + word + line.size < max((one.right for one in near), default=0.0)
+    return before.right + word + line.size < max((neighbour.right for neighbour in near), default=0.0)
 
 
 def _runs_on(before: PdfLine, line: PdfLine) -> bool:

@@ -69,9 +69,9 @@ def _read(document: Any) -> Document:
     elements = _elements([arrange(rows) for rows in pages], _sizes(pages))
     named = document.get_metadata_dict().get("Title") or ""
     lines = [[line for row in rows for line in row if not (line.is_beside or line.has_bullet)] for rows in pages]
-    beside = {line.text for rows in pages for row in rows for line in row if line.is_beside}
+    asides = {line.text for rows in pages for row in rows for line in row if line.is_beside}
     first = next(
-        (element.text for element in elements if element.text not in beside and any(map(str.isalpha, element.text))), ""
+        (element.text for element in elements if element.text not in asides and any(map(str.isalpha, element.text))), ""
     )
     return Document(_title(lines, first, " ".join(named.split())), elements, "page", left_out=left_out)
 
@@ -132,15 +132,15 @@ def _without_repeated(pages: list[PdfPage], left_out: LeftOut) -> list[list[list
     for row in rows_gone.values():
         left_out.add("repeated_lines", " ".join(line.text for line in row))
     gone = {id(line) for row in rows_gone.values() for line in row}
-    beside = {id(line) for row in running for line in row}
-    kept = []
+    marked = {id(line) for row in running for line in row}
+    remaining = []
     for page in pages:
         rows = [
-            [replace(line, is_running=True) if id(line) in beside else line for line in row if id(line) not in gone]
+            [replace(line, is_running=True) if id(line) in marked else line for line in row if id(line) not in gone]
             for row in page.rows
         ]
-        kept.append([row for row in rows if row])
-    return kept
+        remaining.append([row for row in rows if row])
+    return remaining
 
 
 def _elements(pages: list[list[PdfLine | PdfTable]], sizes: list[float]) -> list[Element]:
@@ -154,13 +154,13 @@ def _elements(pages: list[list[PdfLine | PdfTable]], sizes: list[float]) -> list
 
     for page in pages:
         waiting.append([])
-        for one in page:
-            if isinstance(one, PdfTable):
+        for block in page:
+            if isinstance(block, PdfTable):
                 flush()
-                elements.append(Element("table", rows=one.rows, place=one.page))
+                elements.append(Element("table", rows=block.rows, place=block.page))
                 waiting.append([])
             else:
-                waiting[-1].append(one)
+                waiting[-1].append(block)
     flush()
     return elements
 

@@ -37,7 +37,7 @@ def add_fields(rows: list[list[PdfLine]], document: Any, page: Any, glyphs: Glyp
     """
     pieces = [piece for row in rows for piece in row]
     usual = median(piece.size for piece in pieces) if pieces else 12.0
-    for field in sorted(_fields(document, page, glyphs), key=lambda one: (-one.box[3], one.box[0])):
+    for field in sorted(_fields(document, page, glyphs), key=lambda field: (-field.box[3], field.box[0])):
         if field.is_button and _ticked(rows, field):
             continue
         left, bottom, right, top = field.box

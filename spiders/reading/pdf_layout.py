@@ -82,12 +82,12 @@ def _goes_on(run: list[Row], row: Row) -> bool:
     if not -0.5 * row[0].size < step < _NEAR * max(row[0].size, before[0].size):
         return False
     if len(before) == 1 and len(row) == 1:
-        return any(len(one) > 1 for one in run) and _fits(run, row)
-    return all(len(one) == 1 for one in run) or _fits(run, row) or (len(row) > 1 and len(before) == 1)
+        return any(len(earlier) > 1 for earlier in run) and _fits(run, row)
+    return all(len(earlier) == 1 for earlier in run) or _fits(run, row) or (len(row) > 1 and len(before) == 1)
 
 
 def _fits(run: list[Row], row: Row) -> bool:
-    gaps = _common_gaps([one for one in run if len(one) > 1])
+    gaps = _common_gaps([earlier for earlier in run if len(earlier) > 1])
     return bool(gaps) and all(
         not (piece.left < left + 1 and piece.right > right - 1) for piece in row for left, right in gaps
     )

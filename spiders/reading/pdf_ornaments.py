@@ -38,13 +38,13 @@ def _with_initials(rows: Sequence[Row], usual: float, known: Mapping[str, int]) 
             or not (0 < len(initial.text) <= 2 and initial.text[-1].isalpha())
         ):
             continue
-        beside = [
+        rows_beside = [
             number
-            for number, one in enumerate(joined)
-            if one and one[0].size * _LARGE < initial.size and _begins_beside(one[0], initial)
+            for number, other_row in enumerate(joined)
+            if other_row and other_row[0].size * _LARGE < initial.size and _begins_beside(other_row[0], initial)
         ]
-        if beside:
-            first = joined[number := max(beside, key=lambda number: joined[number][0].top)][0]
+        if rows_beside:
+            first = joined[number := max(rows_beside, key=lambda number: joined[number][0].top)][0]
             joined[number][0] = replace(first, text=_begun(initial.text, first.text, known))
             joined[place] = []
     return [row for row in joined if row]
@@ -57,14 +57,14 @@ def _with_bullets(rows: Sequence[Row]) -> list[Row]:
         bullet = row[0]
         if len(row) > 1 or not PdfLine(f"{bullet.text} ").has_bullet or len(bullet.text) > 1:
             continue
-        for number, one in enumerate(joined):
+        for number, other_row in enumerate(joined):
             is_level = (
-                one
-                and one[0] is not bullet
-                and abs(one[0].top + one[0].size / 2 - bullet.top - bullet.size / 2) < one[0].size / 2
+                other_row
+                and other_row[0] is not bullet
+                and abs(other_row[0].top + other_row[0].size / 2 - bullet.top - bullet.size / 2) < other_row[0].size / 2
             )
-            if is_level and 0 <= one[0].left - bullet.right < _INDENT * one[0].size:
-                joined[number][0] = replace(one[0], text=f"{bullet.text} {one[0].text}", left=bullet.left)
+            if is_level and 0 <= other_row[0].left - bullet.right < _INDENT * other_row[0].size:
+                joined[number][0] = replace(other_row[0], text=f"{bullet.text} {other_row[0].text}", left=bullet.left)
                 joined[place] = []
                 break
     return [row for row in joined if row]
@@ -88,7 +88,7 @@ def _behind(piece: PdfLine, pieces: Sequence[PdfLine], usual: float) -> PdfLine:
     """The piece, told to lie behind the text if it is large and lines are written over it."""
     if piece.lies_behind or piece.size < _LARGE * usual:
         return piece
-    covered = [one for one in pieces if one is not piece and one.size < piece.size and _crosses(one, piece)]
+    covered = [other for other in pieces if other is not piece and other.size < piece.size and _crosses(other, piece)]
     return replace(piece, lies_behind=True) if len(covered) >= _COVERED else piece
 
 

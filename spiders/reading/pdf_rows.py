@@ -228,18 +228,18 @@ def _stretches(
         return
     runs = [list(run) for _, run in groupby(range(word.begin, word.end), key=glyphs.size)]
     near = (*words[:number][-1:], *words[number + 1 :][:1])
-    beside = next(
-        (index for index in (*(run[0] for run in runs), *(one.middle for one in near)) if glyphs.size(index) == size),
+    neighbour = next(
+        (index for index in (*(run[0] for run in runs), *(word.middle for word in near)) if glyphs.size(index) == size),
         None,
     )
     for run in runs:
-        yield text[run[0] : run[-1] + 1], "" if beside is None else _standing(glyphs, run[0], beside)
+        yield text[run[0] : run[-1] + 1], "" if neighbour is None else _standing(glyphs, run[0], neighbour)
 
 
-def _standing(glyphs: Glyphs, index: int, beside: int) -> Standing:
+def _standing(glyphs: Glyphs, index: int, neighbour: int) -> Standing:
     """Whether a character is raised or lowered against a larger one beside it."""
-    usual = glyphs.size(beside)
-    rise = glyphs.baseline(index) - glyphs.baseline(beside)
+    usual = glyphs.size(neighbour)
+    rise = glyphs.baseline(index) - glyphs.baseline(neighbour)
     if glyphs.size(index) >= usual or abs(rise) > _OFF * usual:
         return ""
     return "sup" if rise > _RISE * usual else "sub" if rise < -_SINK * usual else ""

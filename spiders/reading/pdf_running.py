@@ -104,25 +104,25 @@ def rows_with_page_numbers(pages: Sequence[PdfPage]) -> list[list[PdfLine]]:
             for key, numbered in _readings(row):
                 groups[key].append(numbered)
     groups = {key: placed for key, group in groups.items() if len(placed := _in_place(group)) > 1}
-    found = {
+    counting = {
         key: group
         for key, group in groups.items()
         if len(group) >= _MIN_PAGES and _counts_pages(key, group, pages, usual)
     }
     for key, group in groups.items():  # the pages counted i, ii before 1, 2, 3
         if (
-            key not in found
+            key not in counting
             and key[3] <= 0
-            and any(key[:2] == one[:2] and _is_alike(group, found[one]) for one in list(found))
+            and any(key[:2] == other_key[:2] and _is_alike(group, counting[other_key]) for other_key in list(counting))
         ):
-            found[key] = group
-    return [numbered.row.pieces for group in found.values() for numbered in _alike(group)]
+            counting[key] = group
+    return [numbered.row.pieces for group in counting.values() for numbered in _alike(group)]
 
 
 def _alike(group: list[_Numbered]) -> list[_Numbered]:
     """Those of which the text but for the number is also on another page, or no text at all."""
     counts = Counter(numbered.text for numbered in group)
-    return [one for one in group if counts[one.text] > 1 or not any(map(str.isalnum, one.text))]
+    return [numbered for numbered in group if counts[numbered.text] > 1 or not any(map(str.isalnum, numbered.text))]
 
 
 def repeated_lines(pages: Sequence[PdfPage]) -> tuple[list[list[PdfLine]], list[list[PdfLine]]]:
@@ -141,7 +141,10 @@ def repeated_lines(pages: Sequence[PdfPage]) -> tuple[list[list[PdfLine]], list[
     ]
     running = [numbered.row.pieces for group in repeated for numbered in group]
     gone = [
-        numbered.row.pieces for group in repeated if all(one.row.is_artifact for one in group) for numbered in group[1:]
+        numbered.row.pieces
+        for group in repeated
+        if all(other.row.is_artifact for other in group)
+        for numbered in group[1:]
     ]
     return running, gone
 
@@ -202,8 +205,8 @@ def _in_place(group: list[_Numbered]) -> list[_Numbered]:
     """Those that stand as far from the edge as most, and below or above another one, by one of their ends or their
     middle.
     """
-    at = median(one.row.at for one in group)
-    level = [one for one in group if abs(one.row.at - at) < _PLACE]
+    at = median(numbered.row.at for numbered in group)
+    level = [numbered for numbered in group if abs(numbered.row.at - at) < _PLACE]
     below: set[int] = set()
     for place_of in (_left, _right, _middle):
         in_order = sorted(range(len(level)), key=lambda number: place_of(level[number]))
@@ -216,16 +219,16 @@ def _in_place(group: list[_Numbered]) -> list[_Numbered]:
     return [level[number] for number in sorted(below)]
 
 
-def _left(one: _Numbered) -> float:
-    return one.placed[0].left
+def _left(numbered: _Numbered) -> float:
+    return numbered.placed[0].left
 
 
-def _right(one: _Numbered) -> float:
-    return one.placed[-1].right
+def _right(numbered: _Numbered) -> float:
+    return numbered.placed[-1].right
 
 
-def _middle(one: _Numbered) -> float:
-    return (_left(one) + _right(one)) / 2
+def _middle(numbered: _Numbered) -> float:
+    return (_left(numbered) + _right(numbered)) / 2
 
 
 def _is_alike(group: list[_Numbered], other: list[_Numbered]) -> bool:
@@ -233,20 +236,20 @@ def _is_alike(group: list[_Numbered], other: list[_Numbered]) -> bool:
 
 
 def _counts_pages(key: Key, group: list[_Numbered], pages: Sequence[PdfPage], usual: float) -> bool:
-    edge, text, _, ahead = key
+    edge, text, _, offset = key
     if not _is_on_nearly_all(group):
         return False
-    if all(piece.is_artifact for one in group for piece in one.placed):
+    if all(piece.is_artifact for numbered in group for piece in numbered.placed):
         return True
-    if not text and all(one.written == pages[one.row.page - 1].label for one in group):
+    if not text and all(numbered.written == pages[numbered.row.page - 1].label for numbered in group):
         return True
-    if ahead > 0 or any(
-        piece.size > _LARGER * usual or (text and piece.is_bold) for one in group for piece in one.placed
+    if offset > 0 or any(
+        piece.size > _LARGER * usual or (text and piece.is_bold) for numbered in group for piece in numbered.placed
     ):
         return False
     if not text:
         return True
-    last = max(one.number for one in group)
+    last = max(numbered.number for numbered in group)
     totals = [int(figures) for figures in _FIGURES.findall(text)]
     if (
         last in totals
@@ -265,6 +268,6 @@ def _counts_pages(key: Key, group: list[_Numbered], pages: Sequence[PdfPage], us
 
 def _is_on_nearly_all(group: list[_Numbered]) -> bool:
     """Whether nearly all pages from the first to the last have it, or all left or all right ones."""
-    numbers = [one.row.page for one in group]
+    numbers = [numbered.row.page for numbered in group]
     step = 2 if len({number % 2 for number in numbers}) == 1 and len(numbers) > 1 else 1
     return len(numbers) >= _NEARLY_ALL * ((max(numbers) - min(numbers)) // step + 1)

@@ -87,12 +87,12 @@ def standing_by_style(element: Any) -> Standing:
 
 def moved_by_sheet(root: Any) -> dict[Any, str]:
     """The inline elements that the page's own style sheets raise or lower, each with the style that does."""
-    found = {
+    elements_by_style = {
         _STYLE_OF[standing]: styled_by_sheet(root, pattern, "vertical-align") for standing, pattern in _STYLES.items()
     }
     return {
         element: style
-        for style, elements in found.items()
+        for style, elements in elements_by_style.items()
         for element in elements
         if element.tag in _UNLINKED and not standing_by_style(element)
     }
@@ -144,7 +144,7 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
     if text.startswith("["):
         return True
     links = [*element.iter("a"), *(ancestor for ancestor in element.iterancestors("a"))]
-    named = [one.get(name) or "" for one in (element, *links) for name in ("role", "epub:type", "class", "id")]
+    named = [node.get(name) or "" for node in (element, *links) for name in ("role", "epub:type", "class", "id")]
     return any("#" in (link.get("href") or "") for link in links) or any(map(_NOTE.search, named))
 
 

@@ -83,19 +83,19 @@ def _directives(text: str) -> list[tuple[str, str, str]]:
 
     A crawler's name holds for what follows it on the line. A date may contain a comma.
     """
-    agent, found = "", list[tuple[str, str, str]]()
+    agent, directives = "", list[tuple[str, str, str]]()
     for part in text.split(","):
         left = part.strip()
         if (named := _NAMED.fullmatch(left)) is not None and named[1].lower() not in _WITH_VALUE:
             agent, left = named[1].lower(), named[2].strip()
             named = _NAMED.fullmatch(left)
         if named is not None:
-            found.append((agent, named[1].lower(), named[2].strip()))
-        elif found and found[-1][1] == _AFTER and any(c.isdigit() for c in left):
-            found[-1] = (*found[-1][:2], f"{found[-1][2]}, {left}")
+            directives.append((agent, named[1].lower(), named[2].strip()))
+        elif directives and directives[-1][1] == _AFTER and any(c.isdigit() for c in left):
+            directives[-1] = (*directives[-1][:2], f"{directives[-1][2]}, {left}")
         elif left:
-            found += [(agent, word.lower(), "") for word in left.split()]  # some write spaces for commas
-    return found
+            directives += [(agent, word.lower(), "") for word in left.split()]  # some write spaces for commas
+    return directives
 
 
 def _has_passed(date: str, now: datetime) -> bool:

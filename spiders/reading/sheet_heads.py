@@ -33,8 +33,8 @@ def head_of(rows: Sequence[SheetRow], columns: range, declared: Declared) -> Hea
     """
     kinds = [[row.kinds.get(column, "") for column in columns] for row in rows]
     first = _titles(rows, columns)
-    told = _declared_row(rows, first, declared)
-    if told is None:
+    declared_row = _declared_row(rows, first, declared)
+    if declared_row is None:
         first = _notes(rows, kinds, first, len(columns))
         if is_value(kinds[first], kinds[first + 1 :]) and not _counts_up(
             [rows[first].texts.get(column, "") for column in columns]
@@ -44,7 +44,7 @@ def head_of(rows: Sequence[SheetRow], columns: range, declared: Declared) -> Hea
         while last + 2 < len(rows) and last - first < _MOST_HEADS and _goes_on(rows, kinds, last, columns):
             last += 1
     else:
-        last = first = told
+        last = first = declared_row
         while first > 0 and _is_group(rows[first - 1], rows[first], columns):
             first -= 1
     names = joined([_spread(rows, number, columns, is_last=number == last) for number in range(first, last + 1)])

@@ -107,7 +107,7 @@ def visible_rows(
     and columns hold. Raises Unreadable where the file has its rows in another order.
     """
     layout = _layout_of(archive, part)
-    if any(one >= other for one, other in pairwise(layout.numbers)):
+    if any(number >= following for number, following in pairwise(layout.numbers)):
         raise Unreadable(f"sheet {sheet.title}: its rows are not in order")
     rows: list[tuple[int, Row]] = []
     kinds: dict[int, dict[int, str]] = {}
@@ -139,32 +139,32 @@ def _layout_of(archive: ZipFile, part: str) -> _Layout:
     number = 0
     with archive.open(part) as file:
         for _, element in etree.iterparse(file, resolve_entities=False, huge_tree=True):
-            told = dict(element.attrib)
+            attributes = dict(element.attrib)
             match etree.QName(element).localname:
                 case "row":
-                    number = int(float(told["r"])) if "r" in told else number + 1
+                    number = int(float(attributes["r"])) if "r" in attributes else number + 1
                     layout.numbers.append(number)
-                    if _is_hidden(told, "ht"):
+                    if _is_hidden(attributes, "ht"):
                         layout.hidden_rows.add(number)
-                case "col" if _is_hidden(told, "width"):
-                    layout.hidden_columns.update(_columns_of(told))
+                case "col" if _is_hidden(attributes, "width"):
+                    layout.hidden_columns.update(_columns_of(attributes))
                 case "mergeCell":
-                    layout.merges.append(range_boundaries(told["ref"]))
+                    layout.merges.append(range_boundaries(attributes["ref"]))
                 case "autoFilter":
-                    areas.append(_rows_of(told.get("ref"), "1"))
-                case "pane" if told.get("state") in ("frozen", "frozenSplit"):
-                    frozen = int(float(told.get("ySplit", 0)))
-                case "c" if told.get("t") == "inlineStr" and "r" in told:
+                    areas.append(_rows_of(attributes.get("ref"), "1"))
+                case "pane" if attributes.get("state") in ("frozen", "frozenSplit"):
+                    frozen = int(float(attributes.get("ySplit", 0)))
+                case "c" if attributes.get("t") == "inlineStr" and "r" in attributes:
                     runs = element.findall("{*}is/{*}r")
-                    layout.stretches.update({told["r"]: [*map(_stretch_in, runs)]} if runs else {})
+                    layout.stretches.update({attributes["r"]: [*map(_stretch_in, runs)]} if runs else {})
                 case "v" | "is" | "f" | "t" | "r" | "rPr" | "vertAlign":
                     continue  # which go with their cell
             element.clear(keep_tail=False)
             while element.getprevious() is not None:
                 del element.getparent()[0]
     tables = [_rows_of(table.get("ref"), table.get("headerRowCount", "1")) for table in _tables_of(archive, part)]
-    found = [rows for rows in [*tables, *areas] if rows]
-    return layout._replace(declared=Declared(found, frozen if frozen <= _ROWS_ABOVE else 0))
+    ranges = [rows for rows in [*tables, *areas] if rows]
+    return layout._replace(declared=Declared(ranges, frozen if frozen <= _ROWS_ABOVE else 0))
 
 
 def _tables_of(archive: ZipFile, part: str) -> Iterator[Any]:
@@ -197,11 +197,11 @@ def _seen(
         before, covered_to = row.number, max(covered_to, row.covers)
         if row.number not in hidden_rows and (row.texts or row.number > covered_to):
             own = kinds.get(row.number, {})
-            told = {column: own.get(column, "text") for column in row.texts}
+            row_kinds = {column: own.get(column, "text") for column in row.texts}
             yield SheetRow(
                 row.number,
                 moved(row.texts),
-                moved(told),
+                moved(row_kinds),
                 moved(row.spread),
                 frozenset(moved(dict.fromkeys(row.hanging, ""))),
             )
@@ -223,12 +223,15 @@ def _rows_of(where: str | None, heads: str) -> range:
     return range(int(area[1]), int(area[1]) + int(heads)) if area is not None and heads in ("1", "2") else range(0)
 
 
-def _is_hidden(told: dict[str, str], size: str) -> bool:
-    return told.get("hidden") in ("1", "true") or re.fullmatch(r"0+(?:\.0*)?", told.get(size) or "") is not None
+def _is_hidden(attributes: dict[str, str], size: str) -> bool:
+    return (
+        attributes.get("hidden") in ("1", "true")
+        or re.fullmatch(r"0+(?:\.0*)?", attributes.get(size) or "") is not None
+    )
 
 
-def _columns_of(told: dict[str, str]) -> range:
-    return range(int(told["min"]), min(int(told["max"]), _MAX_COLUMNS) + 1)
+def _columns_of(attributes: dict[str, str]) -> range:
+    return range(int(attributes["min"]), min(int(attributes["max"]), _MAX_COLUMNS) + 1)
 
 
 def _merged(

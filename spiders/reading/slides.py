@@ -72,9 +72,9 @@ def _elements(body: bytes, left_out: LeftOut) -> Iterator[Element]:
         _write_raised(slide._element)
         title = slide.shapes.title
         every = list(_placed(slide.shapes, left_out))
-        placed = [one for one in every if one.left < width and one.top < height and one.right >= 0 and one.bottom >= 0]
-        for one in every:
-            left_out.add("hidden", "" if one in placed else _text_in(one.shape._element))
+        placed = [box for box in every if box.left < width and box.top < height and box.right >= 0 and box.bottom >= 0]
+        for box in every:
+            left_out.add("hidden", "" if box in placed else _text_in(box.shape._element))
         for shape in _in_order(placed, height / _ROWS):
             yield from _of_shape(shape, number, is_title=title is not None and shape._element is title._element)
         if notes:
@@ -119,19 +119,19 @@ def _scale_of(group: Any) -> tuple[float, float, float, float]:
 
 
 def _pair(frame: Any, name: str, first: str, second: str) -> tuple[int, int]:
-    found = None if frame is None else frame.find(f"{_A}{name}")
-    return (0, 0) if found is None else (int(found.get(first, 0)), int(found.get(second, 0)))
+    child = None if frame is None else frame.find(f"{_A}{name}")
+    return (0, 0) if child is None else (int(child.get(first, 0)), int(child.get(second, 0)))
 
 
 def _in_order(placed: list[_Placed], row: float) -> Iterator[Any]:
     """Yields the shapes from top to bottom, and from left to right where they begin at about the same height."""
-    waiting = sorted(placed, key=lambda one: (one.top, one.left))
+    waiting = sorted(placed, key=lambda box: (box.top, box.left))
     begin = 0
-    for at, one in enumerate(waiting):
-        if one.top - waiting[begin].top > row:
-            yield from (beside.shape for beside in sorted(waiting[begin:at], key=lambda other: other.left))
+    for at, box in enumerate(waiting):
+        if box.top - waiting[begin].top > row:
+            yield from (box.shape for box in sorted(waiting[begin:at], key=lambda other: other.left))
             begin = at
-    yield from (beside.shape for beside in sorted(waiting[begin:], key=lambda other: other.left))
+    yield from (box.shape for box in sorted(waiting[begin:], key=lambda other: other.left))
 
 
 def _of_shape(shape: Any, place: int, *, is_title: bool) -> Iterator[Element]:

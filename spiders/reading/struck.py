@@ -65,9 +65,9 @@ def is_in_struck_price(element: Any) -> bool:
 
 def _struck_prices(root: Any) -> list[Any]:
     """The outermost struck elements inside a tree that hold an amount."""
-    found = [element for element in root.iterdescendants("*") if _is_struck(element)]
-    every = set(found)
-    return [one for one in found if every.isdisjoint(one.iterancestors()) and _is_price(_text_in(one))]
+    struck = [element for element in root.iterdescendants("*") if _is_struck(element)]
+    every = set(struck)
+    return [element for element in struck if every.isdisjoint(element.iterancestors()) and _is_price(_text_in(element))]
 
 
 def _is_struck(element: Any) -> bool:
@@ -85,8 +85,8 @@ def _says_more(root: Any, struck: list[Any]) -> bool:
 
 def _repeats(element: Any, struck: Any) -> bool:
     """Whether an element tells screen readers a struck price: `Original price was: $20.00.`"""
-    told = set(_NUMBER.findall(_text_in(element)))
-    return _is_read_aloud(element) and bool(told) and told <= set(_NUMBER.findall(_text_in(struck)))
+    numbers = set(_NUMBER.findall(_text_in(element)))
+    return _is_read_aloud(element) and bool(numbers) and numbers <= set(_NUMBER.findall(_text_in(struck)))
 
 
 def _is_read_aloud(element: Any) -> bool:
@@ -96,8 +96,8 @@ def _is_read_aloud(element: Any) -> bool:
 def _is_price(text: str) -> bool:
     """Whether a text is an amount: a number beside a currency, or a number with few letters."""
     numbers = list(_NUMBER.finditer(text)) if len(text) <= _MAX_FIGURE else []
-    beside = any(currency_beside(text[: number.start()], text[number.end() :]) for number in numbers)
-    return beside or (bool(numbers) and _is_bare(text))
+    has_currency = any(currency_beside(text[: number.start()], text[number.end() :]) for number in numbers)
+    return has_currency or (bool(numbers) and _is_bare(text))
 
 
 def _is_bare(text: str) -> bool:

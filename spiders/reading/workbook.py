@@ -74,11 +74,11 @@ def _parts(archive: ZipFile) -> dict[str, str]:
     # ships no types
     from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]
 
-    told = etree.fromstring(archive.read(_WORKBOOK), etree.XMLParser(resolve_entities=False))
+    root = etree.fromstring(archive.read(_WORKBOOK), etree.XMLParser(resolve_entities=False))
     parts = {related.Id: related.target for related in get_dependents(archive, get_rels_path(_WORKBOOK))}
     return {
         sheet.get("name"): parts[key]
-        for sheet in told.iterfind("{*}sheets/{*}sheet")
+        for sheet in root.iterfind("{*}sheets/{*}sheet")
         if (key := sheet.xpath("string(@*[local-name() = 'id'])")) in parts
     }
 

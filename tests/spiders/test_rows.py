@@ -44,7 +44,7 @@ def _prints(*lines: Any, code: int = 0, **keys: Any) -> RowSource:
 
 
 def _mapped(page: Page, source: RowSource) -> Iterator[Draft | Reject]:
-    page_items = map_page(Content.of(page, source, "en"), source, "en")
+    page_items = map_page(Content.from_page(page, source, "en"), source, "en")
     yield from (
         item for mapped_item in page_items.items for item in (mapped_item.draft, mapped_item.reject) if item is not None
     )
