@@ -183,7 +183,7 @@ class Embedders:
                 is_multilingual = False
                 _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
         if own == _ENGLISH:
-            english = None if every is None else partial(self.of, embed, data)
+            english = None if every is None else partial(self.embedder, embed, data)
         else:
             english = partial(_bundled, _ENGLISH)
         return Reader(every or self.embedder(embed, data), english, is_multilingual=is_multilingual)
