@@ -88,11 +88,11 @@ def main() -> None:
 
 def _carried_out(arguments: argparse.Namespace, filled: dict[str, list[Path]]) -> bool:
     """Runs the programs; whether one has failed."""
-    named = [one for one in _PROGRAMS if not arguments.only or one.name in arguments.only]
-    chosen = [one for one in named if all(filled.get(word, [word]) for word in one.arguments.split())]
+    named = [program for program in _PROGRAMS if not arguments.only or program.name in arguments.only]
+    chosen = [program for program in named if all(filled.get(word, [word]) for word in program.arguments.split())]
     documented = tables_in((installation() / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
     report = [f"# Benchmarks of {datetime.now(UTC):%d %B %Y}", "", machine()]
-    found: list[str] = []
+    worse: list[str] = []
     failed = []
     for number, program in enumerate(chosen, 1):
         sys.stderr.write(f"{number} of {len(chosen)}: {program.name} {program.arguments}\n")
@@ -107,12 +107,12 @@ def _carried_out(arguments: argparse.Namespace, filled: dict[str, list[Path]]) -
             "",
             f"{time.monotonic() - begin:.0f} s.",
         ]
-        found += _worse(program, tables_in(text), documented) if is_done else []
+        worse += _worse(program, tables_in(text), documented) if is_done else []
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text("\n".join([*report, ""]), encoding="utf-8")
-    verdict = ["## Worse than in docs/benchmarks.md", "", *(found or ["No row."])]
+    verdict = ["## Worse than in docs/benchmarks.md", "", *(worse or ["No row."])]
     verdict += ["", f"Failed: {', '.join(failed)}."] if failed else []
-    left_out = [one.name for one in named if one not in chosen]
+    left_out = [program.name for program in named if program not in chosen]
     verdict += ["", f"Left out, for want of --sets: {', '.join(left_out)}."] if left_out else []
     arguments.out.write_text("\n".join([*report, "", *verdict, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*verdict, "", f"All tables: {arguments.out}", ""]))

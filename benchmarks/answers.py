@@ -56,23 +56,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="almanac-answers-") as scratch:
         data = arguments.data or Path(scratch) / "data"
         for model in arguments.embedders:
-            asked = [
+            question_sets = [
                 *_examples(arguments.examples, model, data / Path(model).name),
                 *_sets(arguments.sets, model, data / Path(model).name, Path(scratch)),
             ]
-            for name, index, questions in asked:
-                found = judge_answers(index, _drawn(questions, arguments.most))
+            for name, index, questions in question_sets:
+                judged_set = judge_answers(index, _drawn(questions, arguments.most))
                 index.close()
-                say(f"| {name} | {Path(model).name} | {_figures(found)} |\n")
-                judged += found
-    for one in judged if arguments.list else ():
+                say(f"| {name} | {Path(model).name} | {_figures(judged_set)} |\n")
+                judged += judged_set
+    for judgement in judged if arguments.list else ():
         say(
             json.dumps(
                 {
-                    "verdict": one.verdict,
-                    "question": one.golden.question,
-                    "kind": one.golden.kind,
-                    "reply": one.answer.reply,
+                    "verdict": judgement.verdict,
+                    "question": judgement.golden.question,
+                    "kind": judgement.golden.kind,
+                    "reply": judgement.answer.reply,
                 },
                 ensure_ascii=False,
             )
@@ -104,10 +104,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-Asked = tuple[str, PublishedIndex, list[Golden]]
+QuestionSet = tuple[str, PublishedIndex, list[Golden]]
 
 
-def _examples(names: Sequence[str], model: str, data: Path) -> Iterator[Asked]:
+def _examples(names: Sequence[str], model: str, data: Path) -> Iterator[QuestionSet]:
     with serve_folder(installation() / "examples" / "voyago" / "site", 8765) as url:
         os.environ["VOYAGO_URL"] = url
         for name in names:
@@ -118,7 +118,7 @@ def _examples(names: Sequence[str], model: str, data: Path) -> Iterator[Asked]:
             yield name, _published(declaration, data), load_golden(declaration)
 
 
-def _sets(folders: Sequence[Path], model: str, data: Path, scratch: Path) -> Iterator[Asked]:
+def _sets(folders: Sequence[Path], model: str, data: Path, scratch: Path) -> Iterator[QuestionSet]:
     for folder in folders:
         if (folder / "answers.jsonl").is_file():
             declaration = load_declaration(str(declared_set(folder, model, scratch)), "")
@@ -132,11 +132,11 @@ def _published(declaration: Declaration, data: Path) -> PublishedIndex:
 
 def questions_of(folder: Path) -> Iterator[Golden]:
     """The questions of a set, in file order: those with an answer, then those without."""
-    asked = read_queries(folder / "queries.jsonl")
+    questions_by_id = read_queries(folder / "queries.jsonl")
     for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         texts = [text for chosen in row.get("selected_sentences", []) for text in chosen] or row["answers"]
-        yield Golden(asked[row["id"]], parts=(tuple(map(normalize, texts)),))
+        yield Golden(questions_by_id[row["id"]], parts=(tuple(map(normalize, texts)),))
     if (file := folder / "unanswerable.jsonl").is_file():
         yield from map(Golden, read_queries(file).values())
 
@@ -146,7 +146,9 @@ def _drawn(questions: Sequence[Golden], most: int) -> list[Golden]:
         [question for question in questions if question.is_answerable is is_answerable]
         for is_answerable in (True, False)
     )
-    return [one for kind in of_kind for one in sorted(kind, key=lambda one: sha256(one.question))[:most]]
+    return [
+        question for kind in of_kind for question in sorted(kind, key=lambda question: sha256(question.question))[:most]
+    ]
 
 
 class Judged(NamedTuple):
@@ -161,8 +163,8 @@ def judge_answers(index: PublishedIndex, questions: Iterable[Golden]) -> list[Ju
     """Asks each question, with its history, and judges the answer, in the order of the questions. Raises the errors of
     `PublishedIndex.ask`.
     """
-    found = [(question, index.ask(question.question, history=question.history)) for question in questions]
-    return [Judged(one, answer, verdict_on(one, answer)) for one, answer in found]
+    answered = [(question, index.ask(question.question, history=question.history)) for question in questions]
+    return [Judged(question, answer, verdict_on(question, answer)) for question, answer in answered]
 
 
 def verdict_on(golden: Golden, answer: Answer) -> Verdict:
@@ -196,8 +198,8 @@ def _holds_answer(golden: Golden, answer: Answer) -> bool:
         return False
     if not golden.parts:
         return any(golden.is_from(source.document_id, source.url) for source in answer.sources)
-    said = _comparable(answer.reply), _comparable(without_markers(answer.reply))
-    return all(any(_comparable(text) in one for text in part for one in said) for part in golden.parts)
+    replies = _comparable(answer.reply), _comparable(without_markers(answer.reply))
+    return all(any(_comparable(text) in reply for text in part for reply in replies) for part in golden.parts)
 
 
 def _comparable(text: str) -> str:
@@ -205,10 +207,10 @@ def _comparable(text: str) -> str:
 
 
 def _figures(judged: Sequence[Judged]) -> str:
-    counts: Counter[Verdict] = Counter(one.verdict for one in judged)
-    known = [(one.answer.answerability, one.golden.is_answerable) for one in judged]
-    told = [(likely, is_answerable) for likely, is_answerable in known if likely is not None]
-    area = area_under_curve([likely for likely, _ in told], [is_answerable for _, is_answerable in told])
+    counts: Counter[Verdict] = Counter(judgement.verdict for judgement in judged)
+    known = [(judgement.answer.answerability, judgement.golden.is_answerable) for judgement in judged]
+    rated = [(likely, is_answerable) for likely, is_answerable in known if likely is not None]
+    area = area_under_curve([likely for likely, _ in rated], [is_answerable for _, is_answerable in rated])
     kinds: list[list[Verdict]] = [["right", "wrong", "wrongly refused"], ["wrongly answered", "rightly refused"]]
     cells = []
     for verdicts in kinds:
@@ -217,8 +219,8 @@ def _figures(judged: Sequence[Judged]) -> str:
     return " | ".join([*cells, "" if area is None else f"{area:.3f}"])
 
 
-def _share(number: int, of: int) -> str:
-    return f"{number} ({number / of:.0%})" if of else "0"
+def _share(number: int, total: int) -> str:
+    return f"{number} ({number / total:.0%})" if total else "0"
 
 
 if __name__ == "__main__":

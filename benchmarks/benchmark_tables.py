@@ -24,7 +24,7 @@ class Watched(NamedTuple):
 
 def tables_in(text: str) -> list[Table]:
     """Returns the tables of a page of Markdown, in order."""
-    found: list[Table] = []
+    tables: list[Table] = []
     lines = text.splitlines()
     for number, line in enumerate(lines[1:], 1):
         if re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", line.strip()):
@@ -33,8 +33,8 @@ def tables_in(text: str) -> list[Table]:
                 if not row.startswith("|"):
                     break
                 rows.append(_cells(row))
-            found.append(Table(_cells(lines[number - 1]), rows))
-    return found
+            tables.append(Table(_cells(lines[number - 1]), rows))
+    return tables
 
 
 def worse_rows(

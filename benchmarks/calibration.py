@@ -40,7 +40,7 @@ _MODELS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
 _HITS, _BINS = 5, 10
 # passages, in the order of articles
 _PARTS = {"120 a": (0, 120), "120 b": (120, 240), "50": (0, 50), "10 a": (60, 70), "10 b": (70, 80), "10 c": (80, 90)}
-_ASKED, _ELSEWHERE = 400, 60  # questions of one kind to a part, and of each other set
+_PER_KIND, _ELSEWHERE = 400, 60  # questions of one kind to a part, and of each other set
 _EVERYDAY = """hello|hi there|good morning|Hi! How are you today?|thanks a lot!|bye|ok|yes|no|what?|test|help
 who are you?|what can you do?|tell me a joke|good night|I am bored|what's up|bonjour|merci beaucoup
 comment ça va ?|hola|¿cómo estás?|muchas gracias|xin chào|cảm ơn bạn|bạn khỏe không?|שלום|תודה רבה|guten Tag
@@ -92,16 +92,22 @@ def _arguments() -> argparse.Namespace:
 
 
 def _all_hits(folders: Sequence[Path], model: str, data: Path, scratch: Path) -> Iterator[Judged]:
-    asked = {folder: read_queries(folder / "queries.jsonl") for folder in folders}
+    questions = {folder: read_queries(folder / "queries.jsonl") for folder in folders}
     for folder in folders:
         documents = [json.loads(line) for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
         answers = {
-            query: {one for one, grade in found.items() if grade > 0}
-            for query, found in read_qrels(folder / "qrels.tsv").items()
+            query: {document_id for document_id, grade in grades.items() if grade > 0}
+            for query, grades in read_qrels(folder / "qrels.tsv").items()
         }
-        for part, kept in {"": documents, **_parts_of(documents)}.items():
+        for part, part_documents in {"": documents, **_parts_of(documents)}.items():
             yield from _hits_in(
-                folder, part, kept, list(_questions(folder, part, kept, asked, answers)), model, data, scratch
+                folder,
+                part,
+                part_documents,
+                list(_questions(folder, part, part_documents, questions, answers)),
+                model,
+                data,
+                scratch,
             )
 
 
@@ -112,7 +118,7 @@ def _parts_of(documents: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     drawn.shuffle(articles)
     by_article = len(articles) <= len(documents) / 2
     ordered = (
-        sorted(documents, key=lambda one: articles.index(one["title"]))
+        sorted(documents, key=lambda document: articles.index(document["title"]))
         if by_article
         else drawn.sample(documents, len(documents))
     )
@@ -120,26 +126,30 @@ def _parts_of(documents: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
 
 
 def _questions(
-    folder: Path, part: str, kept: list[dict[str, Any]], asked: dict[Path, dict[str, str]], answers: dict[str, set[str]]
+    folder: Path,
+    part: str,
+    documents: list[dict[str, Any]],
+    questions: dict[Path, dict[str, str]],
+    answers: dict[str, set[str]],
 ) -> Iterator[Questions]:
-    here = {one["id"] for one in kept}
-    own = {query: text for query, text in asked[folder].items() if answers.get(query, set()) & here}
-    hidden = {query: text for query, text in asked[folder].items() if query in answers and query not in own}
-    limit = _ASKED if part else len(own)
+    here = {document["id"] for document in documents}
+    own = {query: text for query, text in questions[folder].items() if answers.get(query, set()) & here}
+    hidden = {query: text for query, text in questions[folder].items() if query in answers and query not in own}
+    limit = _PER_KIND if part else len(own)
     yield Questions("its own", _drawn(own, limit), answers)
     yield Questions("of passages left out", _drawn(hidden, limit), {})
     yield Questions("everyday", {text: text for text in _EVERYDAY.replace("\n", "|").split("|")}, {})
-    for other, texts in asked.items():
+    for other, texts in questions.items():
         # the same questions in another language
-        if texts.keys() == asked[folder].keys() or texts.keys() & answers.keys():
+        if texts.keys() == questions[folder].keys() or texts.keys() & answers.keys():
             if other.name == "en" != folder.name:
                 translated = {query: text for query, text in texts.items() if query in answers}
                 yield Questions(
-                    "in English", _drawn({q: t for q, t in translated.items() if answers[q] & here}, _ASKED), answers
+                    "in English", _drawn({q: t for q, t in translated.items() if answers[q] & here}, _PER_KIND), answers
                 )
                 yield Questions(
                     "in English, of passages left out",
-                    _drawn({q: t for q, t in translated.items() if not answers[q] & here}, _ASKED),
+                    _drawn({q: t for q, t in translated.items() if not answers[q] & here}, _PER_KIND),
                     {},
                 )
         else:
@@ -156,7 +166,7 @@ def _drawn(questions: dict[str, str], limit: int) -> dict[str, str]:
 def _hits_in(
     folder: Path,
     part: str,
-    kept: list[dict[str, Any]],
+    documents: list[dict[str, Any]],
     groups: Sequence[Questions],
     model: str,
     data: Path,
@@ -165,7 +175,7 @@ def _hits_in(
     place = scratch / "sets" / folder.parent.name / f"{folder.name}-{part.replace(' ', '') or 'all'}"
     place.mkdir(parents=True, exist_ok=True)
     (place / "corpus.jsonl").write_text(
-        "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in kept), encoding="utf-8"
+        "".join(json.dumps(document, ensure_ascii=False) + "\n" for document in documents), encoding="utf-8"
     )
     declaration = declared_set(place, model, scratch, language=folder.name if len(folder.name) == 2 else "en")
     run_below_prefect(declaration, data)
@@ -175,9 +185,9 @@ def _hits_in(
             vectors = _vectors_of(model, index.embedder, list(group.texts.values()))
             for (query, text), vector in zip(group.texts.items(), vectors, strict=True):
                 request = Request(text, vector, _HITS, "hybrid")
-                found = retriever.find(request)
+                retrieved = retriever.find(request)
                 for hit, (features, curve) in zip(
-                    found.hits, retriever.judge.features(request, found.hits, found.rivals), strict=True
+                    retrieved.hits, retriever.judge.features(request, retrieved.hits, retrieved.rivals), strict=True
                 ):
                     is_answer = hit.document_id in group.answers.get(query, set())
                     name = f"{folder.parent.name}/{folder.name}" if len(folder.name) == 2 else folder.name

@@ -72,11 +72,11 @@ def main() -> None:
             run_below_prefect(declaration, data)
             with open_index(str(declaration), data=data) as index:
                 vectors = index.embedder.embed_queries([question.text for question in questions])
-                asked = [
+                requests = [
                     (question, Request(question.text, vector, arguments.n, "hybrid"))
                     for question, vector in zip(questions, vectors, strict=True)
                 ]
-                lines += [_row(index, configuration, mode, share, asked) for mode, share in searches]
+                lines += [_row(index, configuration, mode, share, requests) for mode, share in searches]
     lines += [
         "",
         f"{len(questions)} questions, n = {arguments.n}; corpus {file_sha256(arguments.set / 'corpus.jsonl')[:8]}.",
@@ -89,7 +89,8 @@ def _questions(folder: Path) -> Iterator[Question]:
     for row in _rows(folder / "spans.jsonl"):
         if row["id"] in texts:
             yield Question(
-                texts[row["id"]], [Span(row["corpus_id"], one["start"], one["end"]) for one in row["references"]]
+                texts[row["id"]],
+                [Span(row["corpus_id"], reference["start"], reference["end"]) for reference in row["references"]],
             )
 
 
@@ -127,29 +128,29 @@ def _row(
     configuration: str,
     mode: SearchMode,
     share: float | None,
-    asked: Sequence[tuple[Question, Request]],
+    requests: Sequence[tuple[Question, Request]],
 ) -> str:
     opened = index.version()
     columns = (opened.column(name).to_pylist() for name in ("document_id", "start", "end"))
     chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]
     retriever = retriever_for(index, index.declaration.retrieve.model_copy(update={"share": share}))
     figures = []
-    for question, request in asked:
+    for question, request in requests:
         hits = retriever.find(replace(request, mode=mode)).hits
-        found = [Span(hit.document_id, hit.start or 0, hit.end or 0) for hit in hits]
-        figures.append((*_held(question.references, found), _omega(question.references, chunks), len(found) / 100))
+        spans = [Span(hit.document_id, hit.start or 0, hit.end or 0) for hit in hits]
+        figures.append((*_held(question.references, spans), _omega(question.references, chunks), len(spans) / 100))
     recall, iou, omega, hits_each = (f"{100 * value:.1f}" for value in np.mean(figures, axis=0))
     search = mode if share is None else f"{mode}, share {share}"
     return f"| {configuration} | {search} | {len(chunks):,} | {hits_each} | {recall} | {iou} | {omega} |"
 
 
-def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, float]:
+def _held(references: Sequence[Span], retrieved: Sequence[Span]) -> tuple[float, float]:
     """Recall and IoU. Text that stands in two of the found chunks counts twice in what was found, as a reader would
     read it twice.
     """
-    held = _covered([_common(reference, other) for reference in references for other in found])
-    wanted = sum(one.end - one.start for one in references)
-    read = sum(one.end - one.start for one in found)
+    held = _covered([_common(reference, other) for reference in references for other in retrieved])
+    wanted = sum(reference.end - reference.start for reference in references)
+    read = sum(span.end - span.start for span in retrieved)
     missed = _covered(references) - held
     return held / wanted, held / (read + missed)
 
@@ -168,10 +169,12 @@ def _omega(references: Sequence[Span], chunks: Sequence[Span]) -> float:
     return held / _covered([*touching, *references]) if held else 0.0
 
 
-def _common(one: Span, other: Span) -> Span:
-    start, end = max(one.start, other.start), min(one.end, other.end)
+def _common(first: Span, second: Span) -> Span:
+    start, end = max(first.start, second.start), min(first.end, second.end)
     return (
-        Span(one.document, start, end) if one.document == other.document and start < end else Span(one.document, 0, 0)
+        Span(first.document, start, end)
+        if first.document == second.document and start < end
+        else Span(first.document, 0, 0)
     )
 
 

@@ -77,7 +77,7 @@ def _processor_s() -> float:
 
 def _show(rounds: Sequence[dict[str, Cost]]) -> None:
     medians = {
-        name: Cost(*(statistics.median(values) for values in zip(*(one[name] for one in rounds), strict=True)))
+        name: Cost(*(statistics.median(values) for values in zip(*(costs[name] for costs in rounds), strict=True)))
         for name in rounds[0]
     }
     bare = medians[_BARE]

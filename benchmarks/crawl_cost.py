@@ -211,10 +211,10 @@ def _show(rounds: list[dict[str, dict[str, Any]]]) -> None:
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for side in _NAMES:
-        seconds = statistics.median(one[side]["seconds"] for one in rounds)
-        ratio = statistics.median(one[side]["seconds"] / one["bare"]["seconds"] for one in rounds)
+        seconds = statistics.median(figures[side]["seconds"] for figures in rounds)
+        ratio = statistics.median(figures[side]["seconds"] / figures["bare"]["seconds"] for figures in rounds)
         last = rounds[-1][side]
-        peak = max(one[side]["mib"] for one in rounds)
+        peak = max(figures[side]["mib"] for figures in rounds)
         lines.append(
             f"| {_NAMES[side]} | {last['pages']:,} | {last['records']:,} | {seconds:.1f} | "
             f"{last['pages'] / seconds:.0f} | {peak:.0f} | {ratio:.2f} |"

@@ -97,12 +97,12 @@ def _show(measured: dict[str, dict[str, Any]], passages: list[str]) -> None:
         "own + mapped files | disk MiB |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for model, found in measured.items():
-        own, mapped = found["idle"]
+    for model, figures in measured.items():
+        own, mapped = figures["idle"]
         lines.append(
-            f"| `{model}` | {found['load']:.1f} | {found['passages']:.1f} | {found['processor']:.1f} | "
-            f"{found['question'] * 1000:.0f} "
-            f"| {own:.0f} + {mapped:.0f} | {found['disk']:.0f} |"
+            f"| `{model}` | {figures['load']:.1f} | {figures['passages']:.1f} | {figures['processor']:.1f} | "
+            f"{figures['question'] * 1000:.0f} "
+            f"| {own:.0f} + {mapped:.0f} | {figures['disk']:.0f} |"
         )
     sys.stdout.write("\n".join(lines) + "\n")
 

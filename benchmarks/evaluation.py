@@ -60,9 +60,9 @@ class Questions(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.ids)
 
-    def of(self, wanted: Callable[[str], bool]) -> "Questions":
-        kept = [number for number, one in enumerate(self.ids) if wanted(one)]
-        return Questions([self.ids[n] for n in kept], [self.texts[n] for n in kept], self.vectors[kept])
+    def select(self, wanted: Callable[[str], bool]) -> "Questions":
+        numbers = [number for number, query in enumerate(self.ids) if wanted(query)]
+        return Questions([self.ids[n] for n in numbers], [self.texts[n] for n in numbers], self.vectors[numbers])
 
 
 def main() -> None:
@@ -115,8 +115,8 @@ def _sets(
                 if any(score > 0 for score in docs.values())
             }
             questions = _questions(index, folder, judged)
-            chosen.append(f"| {Path(model).name} {_weights_row(index, folder, judged, questions.of(_chooses))}")
-            if others := questions.of(lambda one: not _chooses(one)):
+            chosen.append(f"| {Path(model).name} {_weights_row(index, folder, judged, questions.select(_chooses))}")
+            if others := questions.select(lambda query: not _chooses(query)):
                 reported += [f"| {Path(model).name} {row}" for row in _rows(index, folder, judged, others)]
             for other in folders:
                 if (
@@ -189,7 +189,7 @@ def _questions(index: PublishedIndex, folder: Path, judged: Judged) -> Questions
 
 
 def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> Iterator[str]:
-    judged = {one: judged[one] for one in questions.ids}
+    judged = {query: judged[query] for query in questions.ids}
     titles = index.version().coded_metadata(lambda metadata: metadata.get("title")).values()
     are_shared = len(set(titles)) <= len(titles) / 2  # titles of articles, of which the passages are parts
     steps = _steps(
@@ -206,18 +206,19 @@ def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questi
 
 
 def _rows_across(
-    index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, asked: Path
+    index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, question_folder: Path
 ) -> Iterator[str]:
     """Questions in another language than the content, by the half that chose nothing."""
-    questions = questions.of(lambda one: not _chooses(one))
-    judged = {one: judged[one] for one in questions.ids}
+    questions = questions.select(lambda query: not _chooses(query))
+    judged = {query: judged[query] for query in questions.ids}
     steps = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), None)
     runs = {step: _ranked(index, steps[step], questions) for step in ("dense", "lexical", "fused")}
     gains = {step: _gains(judged, run) for step, run in runs.items()}
     for step, run in runs.items():
         figures = " | ".join(f"{value:.4f}" for value in measure(judged, run).values())
         gain = _difference(gains[step], gains["dense"]) if step == "fused" else ""
-        yield f"| {asked.name} | {folder.parent.name}/{folder.name} | {len(judged):,} | {step} | {figures} | {gain} |"
+        sets = f"{question_folder.name} | {folder.parent.name}/{folder.name}"
+        yield f"| {sets} | {len(judged):,} | {step} | {figures} | {gain} |"
 
 
 def _steps(declared: Retrieve, tags: dict[str, Any] | None) -> dict[str, Retrieve]:
@@ -246,8 +247,8 @@ def _ranked(index: PublishedIndex, retrieve: Retrieve, questions: Questions) -> 
         for text, vector in zip(questions.texts, questions.vectors, strict=True)
     ]
     return {
-        one: {hit.document_id: 1 / hit.rank for hit in retriever.find(request).hits}
-        for one, request in zip(questions.ids, requests, strict=True)
+        query: {hit.document_id: 1 / hit.rank for hit in retriever.find(request).hits}
+        for query, request in zip(questions.ids, requests, strict=True)
     }
 
 
@@ -268,20 +269,22 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
     language gets.
     """
     retriever = retriever_for(index, index.declaration.retrieve)
-    judged = {one: judged[one] for one in questions.ids}
+    judged = {query: judged[query] for query in questions.ids}
     runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
-    for one, text, vector in zip(*questions, strict=True):
-        found = retriever.find(Request(text, vector, index.version().manifest.counts.chunks, "hybrid", ranking=True))
+    for query, text, vector in zip(*questions, strict=True):
+        retrieved = retriever.find(
+            Request(text, vector, index.version().manifest.counts.chunks, "hybrid", ranking=True)
+        )
         sides: dict[str, dict[str, float]] = {"dense": {}, "lexical": {}}
-        for hit in found.hits:
+        for hit in retrieved.hits:
             for side, scores in sides.items():
                 if (score := hit.scores[side]) is not None:
                     scores[hit.document_id] = score
-        told = next(step for step in found.trace if step["step"] == "fuse")
-        usual = UsualCosine(told["usual_cosine"], told["spread"])
+        fusion = next(step for step in retrieved.trace if step["step"] == "fuse")
+        usual = UsualCosine(fusion["usual_cosine"], fusion["spread"])
         for weight in _WEIGHTS:
-            runs[weight][one] = fuse(
-                sides["dense"], sides["lexical"], weight, usual=usual, attainable=told["attainable"]
+            runs[weight][query] = fuse(
+                sides["dense"], sides["lexical"], weight, usual=usual, attainable=fusion["attainable"]
             )
     figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
     return (
@@ -292,8 +295,8 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
 
 def _gains(judged: Judged, run: Ranked) -> np.ndarray:
     """nDCG@10 of each judged question, in the order of their ids."""
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(run)
-    return np.array([found.get(query, {}).get("ndcg_cut_10", 0.0) for query in sorted(judged)])
+    measures = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(run)
+    return np.array([measures.get(query, {}).get("ndcg_cut_10", 0.0) for query in sorted(judged)])
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> str:
@@ -324,26 +327,26 @@ def _golden(data: Path) -> Iterator[str]:
 
 def _golden_row(index: PublishedIndex, step: str, retrieve: Retrieve) -> str:
     golden = load_golden(index.declaration)
-    found: Any = measure_recall(
+    measured: Any = measure_recall(
         _with(index.declaration, retrieve), index.version(), index.embedder.embed_queries, golden
     )
     ranks = _first_ranks(index, retrieve, golden)
-    recall, reciprocal = (f"{found.recall:.3f}", f"{np.mean(ranks):.3f}") if ranks else ("", "")
-    figures = f"{recall} | {reciprocal} | {found.answered} | {found.unanswerable} | {found.abstained}"
-    return f"| {index.declaration.name} | {retrieve.k} | {found.questions} | {step} | {figures} |"
+    recall, reciprocal = (f"{measured.recall:.3f}", f"{np.mean(ranks):.3f}") if ranks else ("", "")
+    figures = f"{recall} | {reciprocal} | {measured.answered} | {measured.unanswerable} | {measured.abstained}"
+    return f"| {index.declaration.name} | {retrieve.k} | {measured.questions} | {step} | {figures} |"
 
 
 def _first_ranks(index: PublishedIndex, retrieve: Retrieve, golden: Sequence[Any]) -> list[float]:
     """For each question that has an answer, 1 over the rank of the first hit that holds it, 0 where none of the k
     does.
     """
-    asked = [one for one in golden if one.is_answerable]
-    texts = [compose_query(retrieve.query, one.question) for one in asked]
+    questions = [question for question in golden if question.is_answerable]
+    texts = [compose_query(retrieve.query, question.question) for question in questions]
     retriever = retriever_for(index, retrieve)
     ranks = []
-    for one, text, vector in zip(asked, texts, index.embedder.embed_queries(texts), strict=True):
+    for question, text, vector in zip(questions, texts, index.embedder.embed_queries(texts), strict=True):
         hits = retriever.find(Request(text, vector, retrieve.k, retrieve.mode)).hits
-        ranks.append(next((1 / hit.rank for hit in hits if one.is_answered_by(hit)), 0.0))
+        ranks.append(next((1 / hit.rank for hit in hits if question.is_answered_by(hit)), 0.0))
     return ranks
 
 

@@ -63,17 +63,17 @@ def _arguments() -> argparse.Namespace:
 def passages_of(corpora: list[Path], wanted: int) -> list[str]:
     """Different passages of real text, evenly taken from all corpora."""
     texts = (text for path in corpora for text in _texts(path))
-    found = list(
+    passages = list(
         dict.fromkeys(
             p for text in texts for p in textwrap.wrap(text, _LONGEST, break_long_words=False) if len(p) >= _SHORTEST
         )
     )
-    if len(found) < wanted:
+    if len(passages) < wanted:
         sys.exit(
-            f"{len(found)} passages of {_SHORTEST} to {_LONGEST} characters in {len(corpora)} corpora; {wanted} "
+            f"{len(passages)} passages of {_SHORTEST} to {_LONGEST} characters in {len(corpora)} corpora; {wanted} "
             "are wanted: name more with --corpus"
         )
-    return [found[len(found) * number // wanted] for number in range(wanted)]
+    return [passages[len(passages) * number // wanted] for number in range(wanted)]
 
 
 def _texts(path: Path) -> Iterator[str]:

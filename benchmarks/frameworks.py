@@ -153,7 +153,9 @@ def _show(measured: dict[str, list[float]], passages: int) -> None:
         "|---|" + "---:|" * 2 * len(_WORKS),
     ]
     for side, seconds in measured.items():
-        cells = (f"{found:.1f} | {found / own:.2f}" for found, own in zip(seconds, ours, strict=True))
+        cells = (
+            f"{side_seconds:.1f} | {side_seconds / own:.2f}" for side_seconds, own in zip(seconds, ours, strict=True)
+        )
         lines.append(f"| `{side}` | {' | '.join(cells)} |")
     sys.stdout.write("\n".join([*lines, "", f"{passages:,} passages. {machine()}"]) + "\n")
 

@@ -86,8 +86,8 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
     ]
     begin = time.perf_counter()
     with torch.inference_mode():
-        for one in features:
-            model(one)["sentence_embedding"].cpu()
+        for feature in features:
+            model(feature)["sentence_embedding"].cpu()
     passed = time.perf_counter() - begin
     del features
     begin = time.perf_counter()
@@ -148,12 +148,14 @@ def _show(measured: dict[str, dict[str, Any]], arguments: argparse.Namespace) ->
         "memory, GiB | whole command, of embedder |",
         "|---|---|---|---:|---:|---:|---|---:|---:|",
     ]
-    for model, one in measured.items():
-        limit = "forward passes" if one["passed"] > one["tokenised"] else "word pieces"
-        memory = "" if one["memory"] is None else f"{one['memory']:.1f}"
-        whole = f"{one['command'] / one['embedded']:.2f}" if "command" in one else ""
-        rates = " | ".join(f"{count / one[part]:,.0f}" for part in ("tokenised", "passed", "embedded"))
-        lines.append(f"| {model} | {one['device']} | {one['precision']} | {rates} | {limit} | {memory} | {whole} |")
+    for model, figures in measured.items():
+        limit = "forward passes" if figures["passed"] > figures["tokenised"] else "word pieces"
+        memory = "" if figures["memory"] is None else f"{figures['memory']:.1f}"
+        whole = f"{figures['command'] / figures['embedded']:.2f}" if "command" in figures else ""
+        rates = " | ".join(f"{count / figures[part]:,.0f}" for part in ("tokenised", "passed", "embedded"))
+        lines.append(
+            f"| {model} | {figures['device']} | {figures['precision']} | {rates} | {limit} | {memory} | {whole} |"
+        )
     sys.stdout.write("\n".join(lines) + "\n")
 
 

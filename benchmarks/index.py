@@ -206,7 +206,7 @@ def _ask(index_dir: Path) -> dict[str, float]:
 def _cpu_seconds() -> float:
     """Of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _show(chunks: int, measured: dict[str, dict[str, Any]]) -> None:
@@ -215,13 +215,15 @@ def _show(chunks: int, measured: dict[str, dict[str, Any]]) -> None:
         "| work | seconds | of the full build | processor seconds | peak MiB | of it |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for step, found in measured.items():
-        share = f"{found['seconds'] / full['seconds']:.1%}" if step in _STEPS[:2] else ""
+    for step, figures in measured.items():
+        share = f"{figures['seconds'] / full['seconds']:.1%}" if step in _STEPS[:2] else ""
         parts = (
-            ", ".join(f"{name} {seconds:.1f}" for name, seconds in found["parts"].items()) if step in _STEPS[:2] else ""
+            ", ".join(f"{name} {seconds:.1f}" for name, seconds in figures["parts"].items())
+            if step in _STEPS[:2]
+            else ""
         )
         lines.append(
-            f"| {step} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} | {parts} |"
+            f"| {step} | {figures['seconds']:.2f} | {share} | {figures['cpu']:.2f} | {figures['mib']:.0f} | {parts} |"
         )
     names = ("chromadb", "pyarrow", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in names)

@@ -48,32 +48,32 @@ def _row(folder: Path, model: str, embedders: dict[str, LocalEmbedder]) -> str:
     corpus = [json.loads(line) for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
     texts = [" ".join(filter(None, (row.get("title"), row["text"]))) for row in corpus]
     questions, judged = read_queries(folder / "queries.jsonl"), read_qrels(folder / "qrels.tsv")
-    asked = [question for question in questions if question in judged]
-    vectors = embedders["float32"].embed_queries([questions[question] for question in asked])
-    found: dict[str, tuple[Vectors, float, float]] = {}
+    judged_questions = [question for question in questions if question in judged]
+    vectors = embedders["float32"].embed_queries([questions[question] for question in judged_questions])
+    measured: dict[str, tuple[Vectors, float, float]] = {}
     for precision, embedder in embedders.items():
         begin = time.process_time()
         documents = embedder.embed_documents(texts)
         seconds = time.process_time() - begin
-        found[precision] = (
+        measured[precision] = (
             documents,
             seconds,
-            _ndcg(asked, [str(row["id"]) for row in corpus], vectors @ documents.T, judged),
+            _ndcg(judged_questions, [str(row["id"]) for row in corpus], vectors @ documents.T, judged),
         )
-    (single, single_s, before), (half, half_s, after) = found.values()
+    (single, single_s, before), (half, half_s, after) = measured.values()
     cosine, name = float((single * half).sum(axis=1).min()), "/".join(folder.resolve().parts[-2:])
-    counts = f"{len(texts):,}, {len(asked):,}"
+    counts = f"{len(texts):,}, {len(judged_questions):,}"
     return (
         f"| {name} | {counts} | {model} | {before:.4f} | {after:.4f} | {after - before:+.4f} | {cosine:.5f} | "
         f"{half_s / single_s:.2f} |"
     )
 
 
-def _ndcg(asked: list[str], ids: list[str], scores: Vectors, judged: dict[str, dict[str, int]]) -> float:
+def _ndcg(questions: list[str], ids: list[str], scores: Vectors, judged: dict[str, dict[str, int]]) -> float:
     best = np.argsort(-scores, axis=1, kind="stable")[:, :_DEEP]
     run = {
         question: {ids[row]: float(scores[number, row]) for row in best[number]}
-        for number, question in enumerate(asked)
+        for number, question in enumerate(questions)
     }
     return measure(judged, run)["ndcg@10"]
 

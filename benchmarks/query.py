@@ -98,7 +98,7 @@ def _questions(opened: OpenVersion, count: int) -> list[str]:
 
 def _times(works: Mapping[str, Callable[[str], None]], questions: Sequence[str]) -> dict[str, list[float]]:
     """Milliseconds of each question by each work, after a turn that nobody counts."""
-    found: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[str, list[float]] = {name: [] for name in works}
     turns = [questions[begin : begin + _TURN] for begin in range(0, len(questions), _TURN)]
     for number, turn in enumerate([turns[0], *turns]):
         for name, work in works.items():
@@ -106,8 +106,8 @@ def _times(works: Mapping[str, Callable[[str], None]], questions: Sequence[str])
                 start = time.perf_counter()
                 work(question)
                 if number:
-                    found[name].append(1000 * (time.perf_counter() - start))
-    return found
+                    times[name].append(1000 * (time.perf_counter() - start))
+    return times
 
 
 def _show(measured: dict[str, list[float]], chunks: int, queries: int) -> None:

@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _measured(folder: Path, chunks: int, rounds: int, single_up_to: int) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {step: [] for step in _STEPS}
+    figures: dict[str, list[dict[str, Any]]] = {step: [] for step in _STEPS}
 
     def do(step: str) -> None:
         command = [
@@ -116,8 +116,8 @@ def _measured(folder: Path, chunks: int, rounds: int, single_up_to: int) -> dict
             str(chunks),
         ]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        found[step].append(json.loads(done.stdout.splitlines()[-1]))
-        sys.stderr.write(f"{chunks:,} {step}: {found[step][-1]}\n")
+        figures[step].append(json.loads(done.stdout.splitlines()[-1]))
+        sys.stderr.write(f"{chunks:,} {step}: {figures[step][-1]}\n")
 
     do("make")
     if chunks <= single_up_to:
@@ -130,7 +130,7 @@ def _measured(folder: Path, chunks: int, rounds: int, single_up_to: int) -> dict
         do("refresh")
     do("read")
     do("read from the disk")
-    return found
+    return figures
 
 
 def _measure(step: str, folder: Path, chunks: int) -> None:
@@ -150,10 +150,10 @@ def _measure(step: str, folder: Path, chunks: int) -> None:
     # can map nothing.
     with nullcontext() if step.startswith("read") else _Memory() as memory:
         begin = time.perf_counter()
-        told = works[step]()
+        facts = works[step]()
         seconds = time.perf_counter() - begin
     sys.stdout.write(
-        "\n" + json.dumps({"seconds": round(seconds, 2), **(memory.peak if memory else {}), **told}) + "\n"
+        "\n" + json.dumps({"seconds": round(seconds, 2), **(memory.peak if memory else {}), **facts}) + "\n"
     )
 
 
@@ -272,20 +272,23 @@ def _read(folder: Path, *, from_disk: bool = False) -> dict[str, Any]:
         retriever.warm(_INFO.dimension)  # as `almanac serve` does, before a version's first answer
         times = []
         for question, vector in zip(questions, vectors, strict=True):
-            found = retriever.find(Request(question, vector, 10, "hybrid"))
-            if len(found.hits) != 10:
-                raise SystemExit(f"{len(found.hits)} hits")
+            retrieved = retriever.find(Request(question, vector, 10, "hybrid"))
+            if len(retrieved.hits) != 10:
+                raise SystemExit(f"{len(retrieved.hits)} hits")
             times.append(time.perf_counter() - begin)
             begin = time.perf_counter()
         early, late = (np.percentile(some, [50, 99]).tolist() for some in (times[20:_QUERIES], times[_BEFORE:]))
-        shown = {"early_ms": [round(1000 * one, 2) for one in early], "late_ms": [round(1000 * one, 2) for one in late]}
+        shown = {
+            "early_ms": [round(1000 * seconds, 2) for seconds in early],
+            "late_ms": [round(1000 * seconds, 2) for seconds in late],
+        }
         return {"first_s": round(times[0], 2), **shown, **_memory_of(os.getpid())}
 
 
 def _forget(folder: Path) -> None:
     """Has the system drop files from its memory, as far as it can."""
     os.sync()
-    for path in (one for one in folder.rglob("*") if one.is_file()):
+    for path in (path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -314,8 +317,8 @@ class _Memory:
 
     def _sample(self) -> None:
         while not self._over.wait(_EVERY_S):
-            found = [_memory_of(pid) for pid in _family(os.getpid())]
-            total = {key: sum(one[key] for one in found) for key in self.peak}
+            memories = [_memory_of(pid) for pid in _family(os.getpid())]
+            total = {key: sum(memory[key] for memory in memories) for key in self.peak}
             self.peak = {key: max(total[key], self.peak[key]) for key in self.peak}
 
 
@@ -360,45 +363,51 @@ def _show(measured: dict[int, dict[str, list[dict[str, Any]]]], rounds: int) -> 
     ]
     # seconds a chunk of a full build by one process, of the largest base for which it was made
     rate: float | None = None
-    for chunks, found in measured.items():
-        if single := found["full build, one process"]:
+    for chunks, figures in measured.items():
+        if single := figures["full build, one process"]:
             rate = single[0]["seconds"] / chunks
         base = chunks * rate if rate is not None else None
-        full, refreshes = found["full build"][0], found["refresh"]
+        full, refreshes = figures["full build"][0], figures["refresh"]
         for step in ("full build, one process", "full build"):
             lines += [
                 _line(
-                    chunks, step, one["seconds"], base, one["disk"] / full["disk"], one, f"{one['segments']} segments"
+                    chunks,
+                    step,
+                    build["seconds"],
+                    base,
+                    build["disk"] / full["disk"],
+                    build,
+                    f"{build['segments']} segments",
                 )
-                for one in found[step]
+                for build in figures[step]
             ]
-        seconds, disk = (float(np.mean([one[key] for one in refreshes])) for key in ("seconds", "disk"))
+        seconds, disk = (float(np.mean([refresh[key] for refresh in refreshes])) for key in ("seconds", "disk"))
         peak = {key: max(refresh[key] for refresh in refreshes) for key in ("anonymous_mib", "mapped_mib")}
-        merged, last = sum(one["merged"] > 0 for one in refreshes), refreshes[-1]
+        merged, last = sum(refresh["merged"] > 0 for refresh in refreshes), refreshes[-1]
         merges = (
             f"{rounds} rounds, {merged} merges, {last['segments']} segments, {last['deleted']:,} deleted at the end"
         )
         lines.append(_line(chunks, "1 % changed, mean", seconds, base, disk / full["disk"], peak, merges))
-        for when, one, from_disk in zip(
-            ("full build", "the refreshes"), found["read"], found["read from the disk"], strict=True
+        for when, from_memory, from_disk in zip(
+            ("full build", "the refreshes"), figures["read"], figures["read from the disk"], strict=True
         ):
-            early, late = (" / ".join(map(str, one[name])) for name in ("early_ms", "late_ms"))
-            first = f"first answer {one['first_s']} s, from the disk {from_disk['first_s']} s"
-            told = f"{first}; hybrid p50 / p99 of the first {_QUERIES}: {early} ms, after {_BEFORE:,}: {late} ms"
-            lines.append(f"| {chunks:,} | reader after {when} | | | | {_memory(one)} | {told} |")
+            early, late = (" / ".join(map(str, from_memory[name])) for name in ("early_ms", "late_ms"))
+            first = f"first answer {from_memory['first_s']} s, from the disk {from_disk['first_s']} s"
+            latencies = f"{first}; hybrid p50 / p99 of the first {_QUERIES}: {early} ms, after {_BEFORE:,}: {late} ms"
+            lines.append(f"| {chunks:,} | reader after {when} | | | | {_memory(from_memory)} | {latencies} |")
     lines += ["", f"Chunks of 1 KB, {_INFO.dimension} dimensions, `index.segment` {_LIMIT:,}; {machine()}."]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _line(
-    chunks: int, step: str, seconds: float, base: float | None, disk: float, memory: dict[str, Any], told: str
+    chunks: int, step: str, seconds: float, base: float | None, disk: float, memory: dict[str, Any], remark: str
 ) -> str:
     share = "" if base is None else f"{seconds / base:.1%}"
-    return f"| {chunks:,} | {step} | {seconds:.1f} | {share} | {disk:.1%} | {_memory(memory)} | {told} |"
+    return f"| {chunks:,} | {step} | {seconds:.1f} | {share} | {disk:.1%} | {_memory(memory)} | {remark} |"
 
 
-def _memory(found: dict[str, Any]) -> str:
-    return f"{found['anonymous_mib']:,} + {found['mapped_mib']:,}"
+def _memory(memory: dict[str, Any]) -> str:
+    return f"{memory['anonymous_mib']:,} + {memory['mapped_mib']:,}"
 
 
 if __name__ == "__main__":

@@ -102,17 +102,22 @@ def main() -> None:
         _publish(declaration, folder)
         for workers in arguments.workers:
             with _served(declaration, folder, workers) as served:
-                asked = _questions(folder)
+                questions = _questions(folder)
                 for route in _ROUTES:
                     # that nobody counts
-                    _load(served, route, 8, asked, lambda: time.sleep(3), is_streamed=arguments.stream)
+                    _load(served, route, 8, questions, lambda: time.sleep(3), is_streamed=arguments.stream)
                 for route, count in itertools.product(_ROUTES, arguments.clients):
                     rows[f"{workers}", route, f"{count}"] = _load(
-                        served, route, count, asked, lambda: time.sleep(arguments.seconds), is_streamed=arguments.stream
+                        served,
+                        route,
+                        count,
+                        questions,
+                        lambda: time.sleep(arguments.seconds),
+                        is_streamed=arguments.stream,
                     )
                 _add_an_answer(folder)
                 during = _load(
-                    served, "chat", 8, asked, lambda: _publish(declaration, folder), is_streamed=arguments.stream
+                    served, "chat", 8, questions, lambda: _publish(declaration, folder), is_streamed=arguments.stream
                 )
                 rows[f"{workers}", "chat", "8, during a publication"] = during
     _show(rows)
@@ -146,12 +151,16 @@ def _questions(folder: Path) -> Iterator[str]:
         for line in (folder / "knowledge" / "handbook.golden.jsonl").read_text(encoding="utf-8").splitlines()
         if line.strip()
     ]
-    chosen, asked = random.Random(1), set[str]()
+    chosen, earlier_questions = random.Random(1), set[str]()
     while True:
-        told = {"city": chosen.choice(_CITIES), "month": chosen.choice(_MONTHS), "count": chosen.randint(2, 9_999)}
-        question = chosen.choice(_AROUND).format(question=chosen.choice([*headings, *golden]), **told)
-        if question not in asked:
-            asked.add(question)
+        circumstances = {
+            "city": chosen.choice(_CITIES),
+            "month": chosen.choice(_MONTHS),
+            "count": chosen.randint(2, 9_999),
+        }
+        question = chosen.choice(_AROUND).format(question=chosen.choice([*headings, *golden]), **circumstances)
+        if question not in earlier_questions:
+            earlier_questions.add(question)
             yield question
 
 
@@ -266,12 +275,12 @@ def _show(rows: dict[tuple[str, ...], Load]) -> None:
         "failed | versions |"
     ]
     lines.append("|---:|---|---|---:|---:|---:|---:|---:|---:|---|")
-    for told, load in rows.items():
+    for labels, load in rows.items():
         half, worst = 1000 * np.percentile(load.seconds, [50, 99])
         versions: Sequence[str] = sorted(load.versions)
         count = len(load.seconds)
         lines.append(
-            f"| {' | '.join(told)} | {count / load.took_s:.1f} | {half:.0f} | {worst:.0f} | "
+            f"| {' | '.join(labels)} | {count / load.took_s:.1f} | {half:.0f} | {worst:.0f} | "
             f"{1000 * load.server_s / count:.1f} | {count} | {load.failed} "
             f"| {', '.join(versions)} |"
         )
