@@ -207,9 +207,9 @@ def test_workspaces_are_kept_by_their_rows() -> None:
     assert len(made) == 11
     for n in range(5000):
         asked(f"s{n}")
-    assert len(cache._kept) <= 1000
+    assert len(cache._entries) <= 1000
     asked("empty")
-    assert "empty" not in cache._kept
+    assert "empty" not in cache._entries
 
 
 def test_what_several_ask_for_at_once_is_made_once() -> None:
