@@ -58,7 +58,7 @@ class Says:
 
 
 def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "document_id": f"d{rank}",
         "title": "Rules",
         "start": 0,
@@ -66,9 +66,9 @@ def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
         "language": "en",
         **given,
     }
-    end = None if told["start"] is None else told["start"] + len(text)
-    told |= {"score": score, "scores": {"dense": score}, "relevance": score, "confidence": confidence_in(score)}
-    return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, fetched_at="", **told)
+    end = None if fields["start"] is None else fields["start"] + len(text)
+    fields |= {"score": score, "scores": {"dense": score}, "relevance": score, "confidence": confidence_in(score)}
+    return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, fetched_at="", **fields)
 
 
 def question_of(

@@ -20,31 +20,31 @@ _WORDS = Reader(CountingWords(), None, is_multilingual=False)
 
 def test_the_sentence_that_answers_is_quoted_with_its_marker() -> None:
     text = "Bring your passport. You get a refund within fourteen days. Luggage is free up to twenty kilos."
-    found = ask("refund in how many days?", [make_hit(1, text)])
-    assert found.answered
-    assert found.reply == "You get a refund within fourteen days. [1]"
-    assert (found.sources[0].quote, found.sources[0].confidence) == ("You get a refund within fourteen days.", "high")
-    assert found.citation == "Source: The rules"
+    answer = ask("refund in how many days?", [make_hit(1, text)])
+    assert answer.answered
+    assert answer.reply == "You get a refund within fourteen days. [1]"
+    assert (answer.sources[0].quote, answer.sources[0].confidence) == ("You get a refund within fourteen days.", "high")
+    assert answer.citation == "Source: The rules"
 
 
 def test_a_heading_and_a_question_give_context_and_are_never_the_answer() -> None:
     text = "## Refund\n\nAfter how many days is a refund paid?\n\nFourteen.\n\n## Luggage\n\n- Twenty kilos."
-    found = ask("refund after how many days", [make_hit(1, text, 0.5)])
-    assert found.reply == "Fourteen. [1]"
-    assert found.sources[0].confidence == "medium"
+    answer = ask("refund after how many days", [make_hit(1, text, 0.5)])
+    assert answer.reply == "Fourteen. [1]"
+    assert answer.sources[0].confidence == "medium"
 
 
 def test_markers_number_the_sources_that_are_cited() -> None:
-    found = ask("refund days", [make_hit(1, "Bring a visa."), make_hit(2, "A refund takes days.")])
-    assert found.reply == "A refund takes days. [1]"
-    assert [(s.marker, s.document_id) for s in found.sources] == [("[1]", "d2")]
+    answer = ask("refund days", [make_hit(1, "Bring a visa."), make_hit(2, "A refund takes days.")])
+    assert answer.reply == "A refund takes days. [1]"
+    assert [(s.marker, s.document_id) for s in answer.sources] == [("[1]", "d2")]
 
 
 def test_a_marker_stands_on_a_line_of_its_own_behind_code() -> None:
     code = "For a refund, run:\n\n```bash\nrefund --days 14\n```"
-    found = ask("refund days", [make_hit(1, f"# Help\n\n{code}\n\nThen wait.")])
-    assert found.sources[0].quote == code
-    assert found.reply == f"{code}\n[1]"
+    answer = ask("refund days", [make_hit(1, f"# Help\n\n{code}\n\nThen wait.")])
+    assert answer.sources[0].quote == code
+    assert answer.reply == f"{code}\n[1]"
 
 
 def test_hits_that_say_nothing_are_no_answer() -> None:
@@ -53,8 +53,8 @@ def test_hits_that_say_nothing_are_no_answer() -> None:
 
 @pytest.mark.parametrize("question", ["-", " …?! ", "🦊"])
 def test_what_has_no_letter_or_digit_is_no_question(question: str) -> None:
-    found = ask(question, [make_hit(1, "A refund takes fourteen days.")])
-    assert (found.answered, found.answerability, found.sources) == (False, 0.0, [])
+    answer = ask(question, [make_hit(1, "A refund takes fourteen days.")])
+    assert (answer.answered, answer.answerability, answer.sources) == (False, 0.0, [])
     assert ask("refund", [make_hit(1, "A refund takes fourteen days.")]).answered
 
 
@@ -84,15 +84,15 @@ def test_what_has_no_letter_or_digit_is_no_question(question: str) -> None:
 def test_words_count_where_the_embedder_knows_none_of_them(
     language: str, question: str, text: str, expected: str
 ) -> None:
-    found = ask(question, [make_hit(1, text)], declaration=declared(language=language))
-    assert found.reply == f"{expected} [1]"
+    answer = ask(question, [make_hit(1, text)], declaration=declared(language=language))
+    assert answer.reply == f"{expected} [1]"
 
 
 def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentences_of_a_few_hits() -> None:
     hits = [make_hit(1, "Quokkas sleep. Quokkas eat leaves. Quokkas rest. Behind the gate of the house is a tree.")]
     rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
     by_hits, by_version = (
-        [one.sentence.text for one in extract("where is the quokka of the", hits, _WORDS, readings=readings)]
+        [pick.sentence.text for pick in extract("where is the quokka of the", hits, _WORDS, readings=readings)]
         for readings in ([], [rare])
     )
     assert by_hits[-1].startswith("Behind the gate")
@@ -100,10 +100,10 @@ def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentenc
 
 
 def test_another_passage_is_only_said_when_it_answers_as_well() -> None:
-    one, other = make_hit(1, "A refund takes days."), make_hit(2, "Bring luggage of twenty kilos.")
-    assert ask("refund in how many days?", [one, other]).reply == "A refund takes days. [1]"
+    hit, other = make_hit(1, "A refund takes days."), make_hit(2, "Bring luggage of twenty kilos.")
+    assert ask("refund in how many days?", [hit, other]).reply == "A refund takes days. [1]"
     alike = make_hit(2, "Refunds of a lost ticket need days.")
-    assert len(ask("refund in how many days?", [one, alike]).sources) == 2
+    assert len(ask("refund in how many days?", [hit, alike]).sources) == 2
 
 
 def test_a_reply_has_four_sentences_at_most_and_380_characters_and_none_twice() -> None:
@@ -126,8 +126,8 @@ def test_of_very_many_sentences_those_with_most_words_of_the_question_are_read()
 
     text = " ".join(f"The {number}. visa is for luggage." for number in range(200))
     hits = [make_hit(1, f"{text} A refund takes a fortnight.")]
-    found = extract("when is a refund paid", hits, Reader(Noting(), None, is_multilingual=False))
-    assert (len(read), found[0].sentence.text) == (60, "A refund takes a fortnight.")
+    picks = extract("when is a refund paid", hits, Reader(Noting(), None, is_multilingual=False))
+    assert (len(read), picks[0].sentence.text) == (60, "A refund takes a fortnight.")
 
 
 def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> None:
@@ -135,9 +135,9 @@ def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> 
         "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n| backups | 35 days | "
         "overwritten |\n\nOthers are not."
     )
-    found = ask("after how many days are invoices deleted", [make_hit(1, table)])
-    assert found.reply == "What | Days | Then [1] invoices | 10 days | deleted [1]"
-    assert found.sources[0].quote == "invoices | 10 days | deleted"
+    answer = ask("after how many days are invoices deleted", [make_hit(1, table)])
+    assert answer.reply == "What | Days | Then [1] invoices | 10 days | deleted [1]"
+    assert answer.sources[0].quote == "invoices | 10 days | deleted"
 
 
 def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
@@ -156,10 +156,10 @@ def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
 
 def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -> None:
     passage = "Price, adult: 95 €\nDeparture: 14/11/2026\n\nNote:\nBring your passport."
-    told: dict[str, Any] = {"start": None, "passage": passage, "metadata": {"price": 95}, "tags": ["boat"]}
-    found = ask("What is the price for an adult?", [make_hit(1, "The junk. Two days on a boat.", **told)])
-    assert found.reply == "Price, adult: 95 € [1]"
-    (source,) = found.sources
+    fields: dict[str, Any] = {"start": None, "passage": passage, "metadata": {"price": 95}, "tags": ["boat"]}
+    answer = ask("What is the price for an adult?", [make_hit(1, "The junk. Two days on a boat.", **fields)])
+    assert answer.reply == "Price, adult: 95 € [1]"
+    (source,) = answer.sources
     assert (source.quote, source.text) == ("Price, adult: 95 €", "The junk. Two days on a boat.")
     assert (source.passage, source.metadata, source.tags) == (passage, {"price": 95}, ["boat"])
 
@@ -175,16 +175,16 @@ def test_every_sentence_of_a_reply_stands_in_its_source(text: str, spans: list[t
     _stands_in_its_sources(ask("a b É?", hits, declaration=declared(language=language)))
 
 
-def _stands_in_its_sources(found: Answer) -> None:
-    assert found.answered == bool(found.sources)
-    if not found.answered:
+def _stands_in_its_sources(answer: Answer) -> None:
+    assert answer.answered == bool(answer.sources)
+    if not answer.answered:
         return
-    rest = found.reply
-    for source in found.sources:
+    rest = answer.reply
+    for source in answer.sources:
         assert source.quote in source.text
-        assert f"{source.quote} {source.marker}" in found.reply
+        assert f"{source.quote} {source.marker}" in answer.reply
     # What is left when each marked sentence is taken out is nothing.
-    by_marker = {source.marker: source.text for source in found.sources}
+    by_marker = {source.marker: source.text for source in answer.sources}
     while rest:
         marker, end = min(_marks(rest, by_marker), key=lambda at: at[1])
         assert rest[:end].strip() in by_marker[marker]
@@ -218,9 +218,9 @@ def test_what_answers_will_read_is_known_ahead() -> None:
     ],
 )
 def test_parts_of_a_question_are_its_sentences_and_what_and_joins(question: str, parts: list[str] | None) -> None:
-    found = parts_of_question(question)
-    assert found == parts if parts is not None else len(found) == 2
-    assert all(part in question for part in found)
+    question_parts = parts_of_question(question)
+    assert question_parts == parts if parts is not None else len(question_parts) == 2
+    assert all(part in question for part in question_parts)
 
 
 _HALL = """# The swimming hall
@@ -290,8 +290,8 @@ Passwords are not part of a backup."""
 def test_what_a_question_means_is_found_in_other_words_and_languages(
     reader: Reader, text: str, language: str, question: str, expected: str
 ) -> None:
-    found = ask(question, [make_hit(1, text)], declaration=declared(language=language), reader=reader)
-    assert expected in found.reply
+    answer = ask(question, [make_hit(1, text)], declaration=declared(language=language), reader=reader)
+    assert expected in answer.reply
 
 
 @pytest.mark.slow
@@ -305,8 +305,8 @@ def test_what_a_question_means_is_found_in_other_words_and_languages(
 def test_each_part_of_a_question_gets_its_answer(
     reader: Reader, text: str, language: str, question: str, expected: list[str]
 ) -> None:
-    found = ask(question, [make_hit(1, text)], declaration=declared(language=language), reader=reader)
-    assert all(f"{one} [1]" in found.reply for one in expected)
+    answer = ask(question, [make_hit(1, text)], declaration=declared(language=language), reader=reader)
+    assert all(f"{sentence} [1]" in answer.reply for sentence in expected)
 
 
 def _boat(rank: int, title: str, passage: str) -> Hit:
@@ -326,6 +326,6 @@ def test_of_records_of_one_kind_the_one_that_the_question_names_answers(reader: 
             ("What does the Marlin 4 cost?", "Price per day: 140 € [1]"),
             ("How long is the Marlin 4?", "Length: 8.4 m [1]"),
         ):
-            found = ask(question, hits, reader=reader)
-            assert expected in found.reply
-            assert {source.title for source in found.sources} == {"Heron 2" if "Heron" in question else "Marlin 4"}
+            answer = ask(question, hits, reader=reader)
+            assert expected in answer.reply
+            assert {source.title for source in answer.sources} == {"Heron 2" if "Heron" in question else "Marlin 4"}

@@ -108,11 +108,11 @@ def test_markers_of_a_page_open_no_source_of_an_extractive_reply() -> None:
     can be found there.
     """
     text = "A refund takes fourteen days.[2] Refund days are listed in days[3], see [1](http://evil.test/)."
-    found = ask("refund within how many days?", [make_hit(1, text), make_hit(2, "Visa [7] for 【1】 days [^2].")])
-    assert set(re.findall(r"[\[【［]\^?(\d+)", found.reply)) == {source.marker[1:-1] for source in found.sources}
-    assert found.reply.count("[") == len(found.reply.split(" [")) - 1
-    assert all(source.quote in source.text for source in found.sources)
-    assert "[" in "".join(source.quote for source in found.sources)
+    answer = ask("refund within how many days?", [make_hit(1, text), make_hit(2, "Visa [7] for 【1】 days [^2].")])
+    assert set(re.findall(r"[\[【［]\^?(\d+)", answer.reply)) == {source.marker[1:-1] for source in answer.sources}
+    assert answer.reply.count("[") == len(answer.reply.split(" [")) - 1
+    assert all(source.quote in source.text for source in answer.sources)
+    assert "[" in "".join(source.quote for source in answer.sources)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_markers_of_a_page_open_no_source_of_an_extractive_reply() -> None:
 )
 def test_a_model_that_copies_a_markers_of_a_page_opens_the_passage_it_was_shown_alone(copied: str) -> None:
     model = Says(copied)
-    found = ask(
+    answer = ask(
         "refund days",
         [make_hit(1, "A refund takes fourteen days [2]."), make_hit(2, "A visa takes days.")],
         generator=model,
     )
     assert "fourteen days ⟦2⟧" in model.asked[-1]["content"]
-    assert [source.chunk_id for source in found.sources] == ["c1"]
-    assert re.findall(r"\[(\d+)\]", found.reply) == ["1"]
+    assert [source.chunk_id for source in answer.sources] == ["c1"]
+    assert re.findall(r"\[(\d+)\]", answer.reply) == ["1"]
 
 
 def test_markers_of_earlier_replies_are_taken_out() -> None:

@@ -30,14 +30,16 @@ from tests.query.answering import declared
 def _readings(question: str, texts: Sequence[str], language: str) -> list[AnalyzedQuery]:
     reading = AnalyzedQuery(language, False, {}, len(texts))
     terms = [reading.terms_of(text) for text in texts]
-    asked = sorted(reading.terms_of(question))
-    return [reading._replace(frequencies={term: sum(term in own for own in terms) for term in asked})]
+    question_terms = sorted(reading.terms_of(question))
+    return [reading._replace(frequencies={term: sum(term in own for own in terms) for term in question_terms})]
 
 
 def _best(question: str, texts: Sequence[str], language: str) -> tuple[float, str]:
     return max(
-        (found.share, text)
-        for found, text in zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True)
+        (coverage.share, text)
+        for coverage, text in zip(
+            term_coverage(_readings(question, texts, language), question, texts), texts, strict=True
+        )
     )
 
 
@@ -109,9 +111,11 @@ def test_another_number_or_another_pair_of_syllables_is_another_word() -> None:
     st.sampled_from(["en", "vi", "ja", "he", "th", "und", "xx", "no"]),
 )
 def test_support_is_a_share(question: str, texts: list[str], language: str) -> None:
-    found = term_coverage(_readings(question, texts, language), question, texts)
-    assert len(found) == len(texts)
-    assert all(0 <= one.cautious <= one.share <= 1 and math.isfinite(one.share) for one in found)
+    coverages = term_coverage(_readings(question, texts, language), question, texts)
+    assert len(coverages) == len(texts)
+    assert all(
+        0 <= coverage.cautious <= coverage.share <= 1 and math.isfinite(coverage.share) for coverage in coverages
+    )
 
 
 _MINILM = ScoreThresholds(0.3, 0.5)
@@ -168,7 +172,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "finding"),
+    ("arguments", "finding"),
     [
         ({"mode": "kb-llm"}, "needs a generating model"),
         ({"mode": "chat"}, "no mode 'chat'"),
@@ -183,12 +187,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(
-    opened: OpenVersion, asked: dict[str, Any], finding: str
+    opened: OpenVersion, arguments: dict[str, Any], finding: str
 ) -> None:
     index = _NeverLoaded(declared(retrieve={"query": "{product} {question}"}), DataDir(opened.folder))
     index.opened = opened
     with pytest.raises(UsageError, match=finding):
-        index.ask("How long?", **asked)
-    if "mode" not in asked:
+        index.ask("How long?", **arguments)
+    if "mode" not in arguments:
         with pytest.raises(UsageError, match=finding):
-            index.search("How long?", **asked)
+            index.search("How long?", **arguments)

@@ -71,7 +71,7 @@ def test_nothing_left_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "kept"),
+    ("reply", "left"),
     [
         # A sentence without a marker is held to what the reply cites, wherever.
         (
@@ -109,8 +109,8 @@ def test_nothing_left_is_no_answer() -> None:
         ),
     ],
 )
-def test_statements_stand_or_fall_alone(reply: str, kept: str) -> None:
-    assert ask("tour?", _TOUR, generator=Says(reply)).reply == kept
+def test_statements_stand_or_fall_alone(reply: str, left: str) -> None:
+    assert ask("tour?", _TOUR, generator=Says(reply)).reply == left
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,9 @@ def _picked(cosine: float, *, is_foreign: bool = False) -> Picked:
 def test_the_nearer_the_best_sentence_the_likelier_an_answer() -> None:
     grounds = Grounds(_HITS)
     likely = [grounds.likely([_picked(cosine)]) for cosine in (0.7, 0.78, 0.8, 0.9)]
-    assert likely == sorted(likely, key=lambda one: one or 0.0)
-    assert len(set(likely)) == 4 and all(one is not None and 0 < one < 1 for one in likely)
-    assert [grounds.is_refused(one) for one in (likely[0], likely[-1])] == [True, False]
+    assert likely == sorted(likely, key=lambda probability: probability or 0.0)
+    assert len(set(likely)) == 4 and all(probability is not None and 0 < probability < 1 for probability in likely)
+    assert [grounds.is_refused(probability) for probability in (likely[0], likely[-1])] == [True, False]
     assert grounds.likely([_picked(0.7), _picked(0.9)]) == likely[-1], "the best sentence counts"
     foreign = grounds.likely([_picked(0.78, is_foreign=True)])
     assert (foreign or 0) > (likely[1] or 1), "a sentence in another language is farther from any question"
@@ -72,8 +72,8 @@ def test_of_a_code_that_some_hits_have_these_are_read() -> None:
 
 
 def test_of_several_bases_a_code_is_absent_that_all_of_them_lack() -> None:
-    one, other = Grounds(_HITS[:1], absent=["TO11", "X1"]), Grounds(_HITS[1:], codes=["TO11"], absent=["X1"])
-    both = one.merge_others([one, other], _HITS)
+    first, other = Grounds(_HITS[:1], absent=["TO11", "X1"]), Grounds(_HITS[1:], codes=["TO11"], absent=["X1"])
+    both = first.merge_others([first, other], _HITS)
     assert (both.codes, both.absent, both.closest) == (["TO11"], ["X1"], _HITS)
 
 
@@ -83,7 +83,7 @@ def test_a_question_far_from_all_there_is_is_refused_with_what_comes_closest(rea
         refused = ask(question, _HITS, reader=reader, grounds=Grounds(_HITS))
         assert (refused.answered, refused.sources) == (False, []), question
         assert refused.answerability is not None and refused.answerability < LEAST
-        assert [(one.chunk_id, one.text, one.relevance) for one in refused.related] == [
+        assert [(passage.chunk_id, passage.text, passage.relevance) for passage in refused.related] == [
             (hit.chunk_id, hit.text, hit.relevance) for hit in _HITS
         ]
     answered = ask("How many days does a refund take?", _HITS, reader=reader, grounds=Grounds(_HITS))
@@ -93,8 +93,8 @@ def test_a_question_far_from_all_there_is_is_refused_with_what_comes_closest(rea
 
 @pytest.mark.slow
 def test_a_code_that_no_hit_has_is_refused_whatever_else_matches(reader: Reader) -> None:
-    found = ask("How many days does a refund take?", _HITS, reader=reader, grounds=Grounds(_HITS, absent=["X1"]))
-    assert (found.answered, found.reply, found.answerability, len(found.related)) == (False, UNKNOWN, 0.0, 2)
+    answer = ask("How many days does a refund take?", _HITS, reader=reader, grounds=Grounds(_HITS, absent=["X1"]))
+    assert (answer.answered, answer.reply, answer.answerability, len(answer.related)) == (False, UNKNOWN, 0.0, 2)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_what_a_real_index_does_not_answer_is_refused_with_a_lead(base: SmallBas
         assert index.ask("What does GR-17 cost?").answerability == 0.0
         assert index.ask("What does GR-16 cost?").reply == f"{_PUMP} [1]"
         only = index.ask("What is the capital of Mongolia?", where={"title": "dogs"})
-        assert {one.title for one in only.related} == {"dogs"}
+        assert {passage.title for passage in only.related} == {"dogs"}
 
 
 _PUMP = "The pump GR-16 lifts 90 litres a minute and costs 340 euros."
@@ -165,9 +165,9 @@ def test_without_the_multilingual_model_the_declared_embedder_reads_and_relevanc
     lacks(monkeypatch)
     with _open(base) as index:
         assert not index.reader.is_multilingual
-        found = index.ask("When does the garden close in winter?")
-        assert found.reply == "The garden closes at six in summer and at five in winter. [1]"
-        assert found.answerability == found.sources[0].relevance
+        answer = index.ask("When does the garden close in winter?")
+        assert answer.reply == "The garden closes at six in summer and at five in winter. [1]"
+        assert answer.answerability == answer.sources[0].relevance
         assert not index.ask("What is the capital of Mongolia?").answered
 
 

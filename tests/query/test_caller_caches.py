@@ -69,7 +69,7 @@ def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
     return Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries)
 
 
-def _found(retriever: Retriever, where: Any, workspace: str | None = None) -> list[str]:
+def _find_documents(retriever: Retriever, where: Any, workspace: str | None = None) -> list[str]:
     return sorted(
         hit.document_id
         for hit in retriever.find(Request("kayak", None, 9, "lexical", where=where, workspace=workspace)).hits
@@ -78,7 +78,7 @@ def _found(retriever: Retriever, where: Any, workspace: str | None = None) -> li
 
 def _refusal(retriever: Retriever, where: Any, workspace: str | None = None) -> str:
     with pytest.raises(UsageError) as raised:
-        _found(retriever, where, workspace)
+        _find_documents(retriever, where, workspace)
     assert raised.value.where == "--where"
     return str(raised.value)
 
@@ -98,8 +98,8 @@ def test_a_path_of_some_rows_is_known_and_lacking_to_the_others(opened: OpenVers
         ("colour", "red", []),  # declared, and no row has it
         ("colour.name", "red", []),
     ):
-        assert _found(retriever, {path: value}) == rows, path
-    assert len(_found(retriever, {"$not": {"colour": "red"}})) == 4
+        assert _find_documents(retriever, {path: value}) == rows, path
+    assert len(_find_documents(retriever, {"$not": {"colour": "red"}})) == 4
 
 
 @pytest.mark.parametrize(
@@ -143,20 +143,22 @@ def test_a_refusal_is_the_same_for_what_only_others_have_and_for_what_nobody_has
     for foreign in ("tags", "tags.x", "salary.gross.x", "url.short", "team.0"):
         made_up = f"{foreign[:-1]}~"
         red = [
-            _refusal(retriever, {path: 1}, "red") if "salary" not in path else str(_found(retriever, {path: 1}, "red"))
+            _refusal(retriever, {path: 1}, "red")
+            if "salary" not in path
+            else str(_find_documents(retriever, {path: 1}, "red"))
             for path in (foreign, made_up)
         ]
         assert red[0] == red[1].replace(made_up, foreign), foreign
         assert "pay" not in red[0] and "70000" not in red[0]
-    assert _found(retriever, {"salary.gross": "70000"}, "red") == []
-    assert _found(retriever, {"salary.made-up": "70000"}, "red") == []
-    told = _refusal(retriever, {"x": 1}, "red")
-    assert "shared" in told and "salary" not in told and "tags" not in told and "blue" not in told
+    assert _find_documents(retriever, {"salary.gross": "70000"}, "red") == []
+    assert _find_documents(retriever, {"salary.made-up": "70000"}, "red") == []
+    refusal = _refusal(retriever, {"x": 1}, "red")
+    assert "shared" in refusal and "salary" not in refusal and "tags" not in refusal and "blue" not in refusal
     assert "fields: document_id, kind, source, team, title, url" in _refusal(retriever, {"x": 1}, "green")
     for path in ("x", "salary.gross", "price.amount", "team.0"):  # without a row, nothing is refused
-        assert _found(retriever, {path: 1}, "nobody") == []
+        assert _find_documents(retriever, {path: 1}, "nobody") == []
     assert "salary" in _refusal(retriever, {"x": 1}, "blue")
-    assert _found(retriever, {"price.amount": {"$gte": 0}}, "red") == ["i0"]
+    assert _find_documents(retriever, {"price.amount": {"$gte": 0}}, "red") == ["i0"]
 
 
 def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) -> None:
@@ -165,11 +167,11 @@ def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) 
     def once(n: int) -> None:
         for where in ({f"made{n}": 1}, {f"price.made{n}": 1}, {f"price.{'x' * 2000}{n}": 1}):
             with pytest.raises(UsageError):
-                _found(retriever, where)
-        _found(retriever, {f"colour.{'x' * 2000}{n}": 1})
-        _found(retriever, {"title": "x" * 20_000 + str(n)})
+                _find_documents(retriever, where)
+        _find_documents(retriever, {f"colour.{'x' * 2000}{n}": 1})
+        _find_documents(retriever, {"title": "x" * 20_000 + str(n)})
         for workspace in (f"w{n}" * 500, "red"):
-            _found(retriever, {"title": str(n)}, workspace)
+            _find_documents(retriever, {"title": str(n)}, workspace)
             len(retriever.documents(workspace))
 
     for n in range(40):
@@ -194,7 +196,7 @@ def test_workspaces_are_kept_by_their_rows() -> None:
     )
     cache = WorkspaceCache[str](1000)
 
-    def asked(workspace: str | None) -> None:
+    def ask_cache(workspace: str | None) -> None:
         def make() -> str:
             made.append(workspace)
             return str(workspace)
@@ -203,12 +205,12 @@ def test_workspaces_are_kept_by_their_rows() -> None:
 
     for _ in range(3):  # all rows and every tenant's own fit together
         for workspace in (None, *(f"t{n}" for n in range(10))):
-            asked(workspace)
+            ask_cache(workspace)
     assert len(made) == 11
     for n in range(5000):
-        asked(f"s{n}")
+        ask_cache(f"s{n}")
     assert len(cache._entries) <= 1000
-    asked("empty")
+    ask_cache("empty")
     assert "empty" not in cache._entries
 
 
@@ -233,7 +235,7 @@ def test_what_several_ask_for_at_once_is_made_once() -> None:
         others = [pool.submit(ask, "red") for _ in range(6)]
         assert pool.submit(ask, "blue").result(PATIENCE_S) == "blue"
         other_is_there.set()
-        assert [one.result(PATIENCE_S) for one in (first, *others)] == ["red"] * 7
+        assert [future.result(PATIENCE_S) for future in (first, *others)] == ["red"] * 7
     assert made == ["red", "blue"]
 
 
@@ -250,12 +252,12 @@ def test_a_column_that_several_filter_by_at_once_is_read_once(
 
     def ask(_: int) -> list[str]:
         all_there.wait(PATIENCE_S)
-        return _found(retriever, {"kind": "document"})
+        return _find_documents(retriever, {"kind": "document"})
 
     monkeypatch.setattr(OpenVersion, "coded_column", slowly)
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(ask, range(6)))
-    assert all(one == found[0] for one in found)
+        id_lists = list(pool.map(ask, range(6)))
+    assert all(ids == id_lists[0] for ids in id_lists)
     assert read == ["kind"]
 
 
@@ -278,12 +280,12 @@ def test_what_has_searched_a_version_is_freed_with_its_last_reference(opened: Op
     would stay in memory.
     """
     retriever = _retriever(opened, tags={"field": "tags"})
-    _found(retriever, {"title": {"$ne": "x"}}, "red")
+    _find_documents(retriever, {"title": {"$ne": "x"}}, "red")
     retriever.documents("red")
-    left = [weakref.ref(one) for one in (retriever, retriever.access, retriever.judge)]
+    left = [weakref.ref(referent) for referent in (retriever, retriever.access, retriever.judge)]
     gc.disable()
     try:
         del retriever
-        assert [one() for one in left] == [None] * 3
+        assert [reference() for reference in left] == [None] * 3
     finally:
         gc.enable()

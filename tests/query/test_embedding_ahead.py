@@ -105,13 +105,13 @@ def test_answers_embed_no_sentence_then_and_are_the_same(
 ) -> None:
     answers = [opened().ask(question) for question in _QUESTIONS]
     assert any(answer.answered for answer in answers)
-    asked = set(embedded)
-    assert asked
+    embedded_by_answers = set(embedded)
+    assert embedded_by_answers
     embedded.clear()
     published._bundled.cache_clear()  # which remembers vectors, too
     index = opened()
     index.embed_ahead(_LATER)
-    assert asked <= set(embedded)
+    assert embedded_by_answers <= set(embedded)
     assert set(NOTES.values()) <= {text[-len(note) :] for _, text in embedded for note in NOTES.values()}
     assert len(embedded) == len(set(embedded))
     embedded.clear()

@@ -37,9 +37,9 @@ def test_a_question_is_embedded_once_and_as_a_question() -> None:
 
     plain = Apart()
     remembering = CachingEmbedder(plain)
-    asked = remembering.embed_queries(["a"])
+    query_vectors = remembering.embed_queries(["a"])
     remembering.embed_documents(["a"])
-    assert np.array_equal(remembering.embed_queries(["b", "a"])[1], asked[0])
+    assert np.array_equal(remembering.embed_queries(["b", "a"])[1], query_vectors[0])
     assert plain.calls == [["query: a"], ["a"], ["query: b"]]
     remembering.embed_queries([str(number) for number in range(64)])
     remembering.embed_queries(["a"])

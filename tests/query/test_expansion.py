@@ -74,9 +74,9 @@ def test_each_wording_is_searched_for_and_shown(
     result = _search(path, published, k=4)
     assert _step(result, "other wordings")["wordings"] == _WORDINGS
     assert [step["step"] for step in result.explain or []].count("lexical") == 3
-    each = [_search(_declare(published, server, expand=0), published, text, k=4) for text in (_QUESTION, *_WORDINGS)]
+    singles = [_search(_declare(published, server, expand=0), published, text, k=4) for text in (_QUESTION, *_WORDINGS)]
     best = {
-        hit.chunk_id: max(other.score for one in each for other in one.hits if other.chunk_id == hit.chunk_id)
+        hit.chunk_id: max(other.score for single in singles for other in single.hits if other.chunk_id == hit.chunk_id)
         for hit in result.hits
     }
     scores = [hit.score for hit in result.hits]
@@ -84,8 +84,8 @@ def test_each_wording_is_searched_for_and_shown(
     assert scores == pytest.approx([best[hit.chunk_id] for hit in result.hits], abs=2e-6), (
         "vectors of a batch are rounded differently"
     )
-    asked = [one for one in server.requests if _QUESTION in one["messages"][-1]["content"]]
-    assert len(asked) == 1 == len(server.requests), "asked once, and not at all where nothing is declared"
+    requests = [request for request in server.requests if _QUESTION in request["messages"][-1]["content"]]
+    assert len(requests) == 1 == len(server.requests), "asked once, and not at all where nothing is declared"
 
     search(_declare(published, server), _QUESTION, explain=True, data=str(published.data))
     assert _WORDINGS[0] in " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -117,8 +117,8 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
 
 def test_a_failure_is_told_on_stderr_without_explain(published: SmallBase, server: LoopbackMistral) -> None:
     server.strike("500")
-    asked = ["search", _declare(published, server), _QUESTION]
-    command = [*asked, "--mode", "lexical", "--data", str(published.data), "--json"]
+    arguments = ["search", _declare(published, server), _QUESTION]
+    command = [*arguments, "--mode", "lexical", "--data", str(published.data), "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "almanac.cli.main", *command],
         cwd=installation(),

@@ -9,7 +9,7 @@ from tests.growth import assert_linear
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("statement", "text"),
     [
         ("9,500,000", "9.500.000 ₫"),
         ("9 500 000", "9'500'000"),
@@ -45,12 +45,12 @@ from tests.growth import assert_linear
         ("version 1.2.3", "1.2.3"),
     ],
 )
-def test_same_number_in_two_notations(said: str, text: str) -> None:
-    assert is_supported(said, stated_by([text]))
+def test_same_number_in_two_notations(statement: str, text: str) -> None:
+    assert is_supported(statement, stated_by([text]))
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("statement", "text"),
     [
         ("9,000,000", "9,500,000"),
         ("9.500 ₫", "9.500.000 ₫"),
@@ -69,16 +69,16 @@ def test_same_number_in_two_notations(said: str, text: str) -> None:
         ("14 days", "fourteen days"),
     ],
 )
-def test_another_number_is_missing(said: str, text: str) -> None:
-    assert not is_supported(said, stated_by([text]))
+def test_another_number_is_missing(statement: str, text: str) -> None:
+    assert not is_supported(statement, stated_by([text]))
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("statement", "text"),
     [("fifteen days", "fourteen days"), ("14 December", "14 November"), ("15 %", "15 persons"), ("9 p.m.", "9:00")],
 )
-def test_words_units_and_halves_of_the_day_are_not_compared(said: str, text: str) -> None:
-    assert is_supported(said, stated_by([text]))
+def test_words_units_and_halves_of_the_day_are_not_compared(statement: str, text: str) -> None:
+    assert is_supported(statement, stated_by([text]))
 
 
 def test_addresses_have_no_numbers_and_texts_are_read_together() -> None:

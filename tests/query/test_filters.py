@@ -222,8 +222,8 @@ def test_filters_that_say_the_same_have_the_same_key() -> None:
     assert (
         len(
             {
-                filter_key(*one)
-                for one in (
+                filter_key(*arguments)
+                for arguments in (
                     (None, None),
                     ("", None),
                     (None, {"x": 1}),
@@ -251,15 +251,17 @@ _VALUES: list[Any] = [
 def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: list[Any]) -> None:
     distinct = ["plain", *distinct]  # not all objects, which plain values are not compared with
     column = Column(Coded.from_values(distinct))
-    wanted = ["plain", *(one for one in wanted if not isinstance(one, list))]
+    wanted = ["plain", *(value for value in wanted if not isinstance(value, list))]
 
     def rows(where: Any) -> list[bool]:
-        found: list[bool] = matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()
-        return found
+        mask: list[bool] = matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()
+        return mask
 
-    assert rows({"$in": wanted}) == [any(found) for found in zip(*(rows({"$eq": one}) for one in wanted), strict=True)]
+    assert rows({"$in": wanted}) == [
+        any(row_matches) for row_matches in zip(*(rows({"$eq": value}) for value in wanted), strict=True)
+    ]
     assert rows({"$nin": wanted}) == [
-        value is not None and not found for value, found in zip(distinct, rows({"$in": wanted}), strict=True)
+        value is not None and not is_match for value, is_match in zip(distinct, rows({"$in": wanted}), strict=True)
     ]
 
 
@@ -267,8 +269,8 @@ def test_many_values_cost_a_filter_no_more_than_one() -> None:
     values = [f"https://example.org/{number}" for number in range(20_000)]
     column = Column(Coded.from_values(values))
     for wanted in (values[:500], list(range(500))):
-        many, one = ({"url": {"$in": wanted[:count]}} for count in (500, 1))
-        assert_comparable(lambda where: matching_rows(where, lambda _: column, len(values)), many, one, times=5)
+        many, single = ({"url": {"$in": wanted[:count]}} for count in (500, 1))
+        assert_comparable(lambda where: matching_rows(where, lambda _: column, len(values)), many, single, times=5)
 
 
 def test_null_matches_nothing_in_a_list_neither() -> None:

@@ -44,7 +44,7 @@ def test_with_all_the_weight_on_one_side_the_order_is_its_own(
 ) -> None:
     for side, weight in ((dense, 1.0), (lexical, 0.0)):
         fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable)
-        ordered = sorted(side, key=lambda one: side[one])
+        ordered = sorted(side, key=lambda chunk_id: side[chunk_id])
         assert all(fused[low] <= fused[high] for low, high in itertools.pairwise(ordered))
 
 
@@ -69,7 +69,7 @@ def test_the_band_of_an_embedders_cosines_makes_no_difference(
     """A narrow band of cosines (.75 to .93) fuses like a wide one."""
     lexical = {"a": 3.0, "b": 1.0}
     wide = fuse(dense, lexical, 0.5, usual=UsualCosine(0.0, 0.1), attainable=4.0)
-    moved = {one: narrower * cosine + higher for one, cosine in dense.items()}
+    moved = {chunk_id: narrower * cosine + higher for chunk_id, cosine in dense.items()}
     narrow = fuse(moved, lexical, 0.5, usual=UsualCosine(higher, narrower * 0.1), attainable=4.0)
     assert narrow == pytest.approx(wide, abs=2e-6)
 
@@ -105,12 +105,12 @@ def test_a_question_names_tags_by_their_words_whatever_case_and_number() -> None
 
 
 def test_tags_that_stand_together_form_a_cluster() -> None:
-    asked = TagIndex(PAGES).tags_of("ethics", None, 0.5)
-    assert (asked.named, asked.related) == (("ethics",), ("AI", "policy"))
-    assert asked.match(["ethics", "AI"]) == 1.0
-    assert asked.match(["travel"]) == 0.0
-    assert asked.alignment(["AI", "travel"]) == 0.5
-    assert asked.alignment([]) == 0.0
+    question_tags = TagIndex(PAGES).tags_of("ethics", None, 0.5)
+    assert (question_tags.named, question_tags.related) == (("ethics",), ("AI", "policy"))
+    assert question_tags.match(["ethics", "AI"]) == 1.0
+    assert question_tags.match(["travel"]) == 0.0
+    assert question_tags.alignment(["AI", "travel"]) == 0.5
+    assert question_tags.alignment([]) == 0.0
 
 
 def test_without_their_words_tags_are_named_by_meaning_from_the_floor_on() -> None:
@@ -128,7 +128,7 @@ def _candidates(*scores: float) -> list[Candidate]:
 def test_diversity_prefers_what_is_unlike_to_what_is_the_same_again() -> None:
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
     candidates = _candidates(0.9, 0.89, 0.6)
-    assert [one.chunk_id for one in mmr(candidates, 2, 0.5, vectors)] == ["c0", "c2"]
+    assert [candidate.chunk_id for candidate in mmr(candidates, 2, 0.5, vectors)] == ["c0", "c2"]
     assert len(mmr(candidates, 9, 0.5, vectors)) == 3
     assert mmr([], 3, 0.5, np.zeros((0, 2), dtype=np.float32)) == []
 
@@ -140,6 +140,6 @@ def test_diversity_is_the_same_for_an_embedder_whose_cosines_are_all_high() -> N
         return np.linalg.cholesky(cosines).astype(np.float32)
 
     candidates = _candidates(0.9, 0.85, 0.7)
-    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, vectors(0.0))] == ["c0", "c2"]
-    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, vectors(0.8))] == ["c0", "c1"]
-    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, vectors(0.8), 0.8)] == ["c0", "c2"]
+    assert [candidate.chunk_id for candidate in mmr(candidates, 2, 0.2, vectors(0.0))] == ["c0", "c2"]
+    assert [candidate.chunk_id for candidate in mmr(candidates, 2, 0.2, vectors(0.8))] == ["c0", "c1"]
+    assert [candidate.chunk_id for candidate in mmr(candidates, 2, 0.2, vectors(0.8), 0.8)] == ["c0", "c2"]

@@ -27,7 +27,7 @@ def _declared(folder: Path, lines: Sequence[Any] | str | bytes, **gate: Any) -> 
     content = (
         lines
         if isinstance(lines, str | bytes)
-        else "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in lines)
+        else "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     )
     (folder / "kb.golden.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
     declared = {
@@ -41,7 +41,7 @@ def _declared(folder: Path, lines: Sequence[Any] | str | bytes, **gate: Any) -> 
 
 
 def _hit(**given: Any) -> Hit:
-    told = {
+    fields = {
         "document_id": "a",
         "url": "http://site.test/h%E1%BA%A1-long/#day-2",
         "text": "Crème brûlée,\nﬁve EUROS",
@@ -49,7 +49,7 @@ def _hit(**given: Any) -> Hit:
     }
     return Hit(
         rank=1, chunk_id="c", source="s", title="A", start=None, end=None, score=0.5, scores={}, metadata={},
-        fetched_at="", **told
+        fetched_at="", **fields
     )  # fmt: skip
 
 
@@ -86,8 +86,8 @@ def test_lines_are_read_as_people_write_them(tmp_path: Path) -> None:
         {"id": 4, "question": "four", "note": "nobody knows"},
     ]
     golden = load_golden(_declared(tmp_path, lines))
-    assert [one.question for one in golden] == ["one", "two\u2028lines", "three", "four"]
-    assert [one.is_answerable for one in golden] == [True, True, False, False]
+    assert [question.question for question in golden] == ["one", "two\u2028lines", "three", "four"]
+    assert [question.is_answerable for question in golden] == [True, True, False, False]
     assert golden[0].document_ids == {"7"}
 
 
@@ -175,15 +175,15 @@ def test_recall_is_measured_on_a_candidate_that_is_no_version_yet(tmp_path: Path
         Golden("What is the capital of Mongolia, and why?"),
     ]
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as opened:
-        found = measure_recall(
+        recall = measure_recall(
             declared.model_copy(update={"retrieve": declared.retrieve.model_copy(update={"floor": 0.95})}),
             opened,
             HashEmbedder().embed_queries,
             golden,
         )
         nothing = measure_recall(declared, opened, HashEmbedder().embed_queries, golden[3:])
-    assert (found.recall, found.questions, found.missed) == (0.666667, 3, ["Title. text 7"])
-    assert (found.unanswerable, found.abstained) == (2, 1)
+    assert (recall.recall, recall.questions, recall.missed) == (0.666667, 3, ["Title. text 7"])
+    assert (recall.unanswerable, recall.abstained) == (2, 1)
     assert (nothing.recall, nothing.questions) == (None, 0)
     assert version_names(base.index_dir) == []
 
@@ -209,4 +209,4 @@ def test_vectors_of_questions_are_kept_and_no_model_is_loaded_for_them_again(tmp
     assert [embedder.calls for embedder in loaded] == [[["a", "b"]]]
     ask(["c", "a"])
     assert [embedder.calls for embedder in loaded] == [[["a", "b"]], [["c"]]]
-    assert set(VectorStore(tmp_path, INFO).keys()) == {question_key(one) for one in "abc"}
+    assert set(VectorStore(tmp_path, INFO).keys()) == {question_key(text) for text in "abc"}

@@ -68,13 +68,13 @@ def test_what_is_found_of_the_golden_questions_does_not_fall(name: str, data: Pa
         report = carry_out(Run(load_declaration(name, ""), DataDir.locate(data)))
     assert report["outcome"] == "published", report
     with open_index(name, data=data, env="") as index:
-        found = measure_recall(
+        recall = measure_recall(
             index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration)
         )
-    assert found.recall is not None
-    assert found.recall >= floor.recall_at_k - _MARGIN, (
-        f"{name}: recall@{index.declaration.retrieve.k} {found.recall}; missed: {found.missed}"
+    assert recall.recall is not None
+    assert recall.recall >= floor.recall_at_k - _MARGIN, (
+        f"{name}: recall@{index.declaration.retrieve.k} {recall.recall}; missed: {recall.missed}"
     )
-    assert found.abstained >= floor.abstained, (
-        f"{name}: {found.abstained} of {found.unanswerable} questions without an answer were refused"
+    assert recall.abstained >= floor.abstained, (
+        f"{name}: {recall.abstained} of {recall.unanswerable} questions without an answer were refused"
     )

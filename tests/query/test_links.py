@@ -40,10 +40,14 @@ def _replied(text: str, size: int) -> str:
 def _opened_by(text: str) -> list[str]:
     """What a renderer of Markdown and HTML makes of a text: the addresses of its links, images and frames."""
     rendered = _MARKDOWN.render(text)
-    linked = [html.unescape(one[1] or one[0]) for one in _LINKED.finditer(rendered)]
+    linked = [html.unescape(match[1] or match[0]) for match in _LINKED.finditer(rendered)]
     return [
         *linked,
-        *(one[0].rstrip(".,;:!?'*_~") for one in _BARE.finditer(html.unescape(rendered)) if one[0] not in _ALLOWED),
+        *(
+            match[0].rstrip(".,;:!?'*_~")
+            for match in _BARE.finditer(html.unescape(rendered))
+            if match[0] not in _ALLOWED
+        ),
     ]
 
 
@@ -118,11 +122,11 @@ def test_what_a_passage_holds_and_what_is_no_link_stays(text: str) -> None:
 )
 def test_no_trick_makes_a_link(text: str) -> None:
     whole = _filtered(text)
-    assert [one for one in _opened_by(whole) if one not in _HELD] == []
+    assert [address for address in _opened_by(whole) if address not in _HELD] == []
     assert not re.search(r"evil\.example/x|secret", whole) or "](" not in whole
     replies = {_replied(text, size) for size in (1, 2, 7, 10_000)}
     assert len(replies) == 1
-    assert [one for one in _opened_by(replies.pop()) if one not in _HELD] == []
+    assert [address for address in _opened_by(replies.pop()) if address not in _HELD] == []
 
 
 _PARTS = [
@@ -163,9 +167,9 @@ _PARTS = [
 def test_nothing_that_is_put_together_makes_a_link(parts: list[str], size: int) -> None:
     text = "".join(parts)
     whole = _filtered(text)
-    assert [one for one in _opened_by(whole) if one not in _HELD] == []
+    assert [address for address in _opened_by(whole) if address not in _HELD] == []
     assert (reply := _replied(text, size)) == _replied(text, 10_000)
-    assert [one for one in _opened_by(reply) if one not in _HELD] == []
+    assert [address for address in _opened_by(reply) if address not in _HELD] == []
 
 
 _HITS = [

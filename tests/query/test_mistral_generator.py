@@ -57,8 +57,8 @@ PROVIDERS = pytest.mark.parametrize("provider", ["mistral", "openai"])
 
 
 def generator_of(server: LoopbackMistral, provider: str = "mistral", **declared: Any) -> ApiGenerator:
-    said = {"provider": provider, **address_of(server, provider), "model": "small", "timeout_s": 0.3, **declared}
-    return ApiGenerator(Generate.model_validate(said), retry=QUICK)
+    section = {"provider": provider, **address_of(server, provider), "model": "small", "timeout_s": 0.3, **declared}
+    return ApiGenerator(Generate.model_validate(section), retry=QUICK)
 
 
 def ask(generator: ApiGenerator, *, streamed: bool) -> str:
@@ -195,7 +195,7 @@ def test_model_without_its_provider_is_refused() -> None:
 def test_what_a_model_does_not_take_is_found_out_once_and_kept(server: LoopbackMistral, streamed: bool) -> None:
     server.strike("reasoning")
     assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
-    assert [sorted({*asked} & {"max_tokens", "max_completion_tokens", "temperature"}) for asked in server.requests] == [
+    assert [sorted({*body} & {"max_tokens", "max_completion_tokens", "temperature"}) for body in server.requests] == [
         ["max_tokens", "temperature"], ["max_completion_tokens", "temperature"], ["max_completion_tokens"],
     ]  # fmt: skip
     assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
@@ -223,7 +223,7 @@ def test_a_key_is_sent_to_its_server_alone(server: LoopbackMistral, monkeypatch:
         ask(ApiGenerator(Generate(provider="openai", base_url=f"{other.url}/v1", model="small")), streamed=False)
         assert server.headers[-1]["authorization"] == f"Bearer {KEY}"
         sent = "".join(other.headers[-1].values())
-        assert not any(one in sent for one in (KEY, "of-openai")) and "authorization" not in other.headers[-1]
+        assert not any(key in sent for key in (KEY, "of-openai")) and "authorization" not in other.headers[-1]
 
 
 def test_a_key_is_named_and_never_written() -> None:

@@ -92,12 +92,14 @@ def test_example_is_answered_by_the_model_of_its_overlay(
     assert whole.answered
     assert (whole.reply, whole.sources[0].marker, whole.pathway) == (streamed.reply, "[1]", "kb-only")
     assert "".join(map(str, pieces)) == streamed.reply
-    asked = [one for one in server.requests if "messages" in one]
-    assert [(one["model"], one["temperature"], one["max_tokens"], one["stream"]) for one in asked] == [
+    requests = [request for request in server.requests if "messages" in request]
+    assert [
+        (request["model"], request["temperature"], request["max_tokens"], request["stream"]) for request in requests
+    ] == [
         ("mistral-small-latest", declaration.generate.temperature, declaration.generate.max_tokens, is_stream)
         for is_stream in (False, True)
     ]
-    assert question in asked[0]["messages"][-1]["content"]
+    assert question in requests[0]["messages"][-1]["content"]
 
 
 @pytest.mark.slow

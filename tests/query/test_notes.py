@@ -36,12 +36,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
 def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in_it(
     index: PublishedIndex, question: str, begins: str
 ) -> None:
-    found, answered = index.search(question), index.ask(question)
+    searched, answered = index.search(question), index.ask(question)
     *_, streamed = index.stream(question)
     assert isinstance(streamed, Answer)
-    assert found.note is not None and found.note.startswith(begins)
-    assert "all-MiniLM-L6-v2" in found.note and four_bits.MODEL == MULTILINGUAL in found.note
-    assert answered.note == streamed.note == found.note
+    assert searched.note is not None and searched.note.startswith(begins)
+    assert "all-MiniLM-L6-v2" in searched.note and four_bits.MODEL == MULTILINGUAL in searched.note
+    assert answered.note == streamed.note == searched.note
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_words_are_no_consolation_where_only_vectors_were_searched(index: Publis
 
 
 def test_a_language_of_the_content_is_known_as_well_as_in_the_content() -> None:
-    asked = "Quand est-ce que le jardin ferme en hiver ?"
-    assert language_of_question(asked, Embed(), {"en": 1.0, "fr-CA": 0.7}) == ("fr", 0.7)
-    assert language_of_question(asked, Embed(), {"en": 1.0}) == ("fr", 0.0)
+    question = "Quand est-ce que le jardin ferme en hiver ?"
+    assert language_of_question(question, Embed(), {"en": 1.0, "fr-CA": 0.7}) == ("fr", 0.7)
+    assert language_of_question(question, Embed(), {"en": 1.0}) == ("fr", 0.0)
 
 
 def test_rare_words_in_a_question_do_not_make_its_language_unknown() -> None:

@@ -54,8 +54,8 @@ def is_held(base: SmallBase, version: str) -> bool:
 
 
 def test_requests_on_a_version_share_it(index: PublishedIndex) -> None:
-    with index.reading() as one, index.reading() as other, index.reading("v0001") as named:
-        assert one is other is named
+    with index.reading() as first, index.reading() as other, index.reading("v0001") as named:
+        assert first is other is named
 
 
 def test_a_request_finishes_on_its_version_which_is_closed_then(index: PublishedIndex, base: SmallBase) -> None:
@@ -99,10 +99,10 @@ def test_threads_find_what_one_finds(index: PublishedIndex, base: SmallBase) -> 
     def ask(kind: str) -> None:
         try:
             for number in range(30):
-                found = index.search(
+                search_result = index.search(
                     "garden", k=9, where={"document_id": {"$ne": f"{kind}{number % 3 or ''}"}}, mode="lexical"
                 )
-                assert len(found.hits) == wanted[kind]
+                assert len(search_result.hits) == wanted[kind]
         except BaseException as error:
             failures.append(error)
 
@@ -148,8 +148,8 @@ def test_requests_of_an_open_version_go_on_while_another_one_is_opened_once() ->
     pool = VersionPool(lambda version: version or "live", open_version)
 
     def names(version: str | None) -> str:
-        with pool.reading(version) as found:
-            return str(found.name)  # type: ignore[attr-defined]
+        with pool.reading(version) as retriever:
+            return str(retriever.name)  # type: ignore[attr-defined]
 
     with ThreadPoolExecutor(4) as threads, pool.reading():
         slow = [threads.submit(names, "slow") for _ in range(3)]
@@ -157,7 +157,7 @@ def test_requests_of_an_open_version_go_on_while_another_one_is_opened_once() ->
         assert threads.submit(names, None).result(60) == "live"
         pool.close_idle()
         may_end.set()
-        assert [one.result(60) for one in slow] == ["slow"] * 3
+        assert [future.result(60) for future in slow] == ["slow"] * 3
     assert opened == ["live", "slow"]
 
 
@@ -173,8 +173,8 @@ def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_
     pool = VersionPool(lambda version: version or live[-1], open_version)
 
     def warm(retriever: Any) -> None:
-        with pool.reading() as asked:
-            assert asked.name == "a"  # type: ignore[attr-defined]
+        with pool.reading() as live_retriever:
+            assert live_retriever.name == "a"  # type: ignore[attr-defined]
         if retriever.name == "broken":
             raise DamagedVersion("it is damaged")
 

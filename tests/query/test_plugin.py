@@ -46,9 +46,9 @@ def test_a_knowledge_base_is_built_and_asked_with_it(installed: Path, tmp_path: 
     (tmp_path / "hashed.yaml").write_text(_DECLARED)
     run = almanac("run", "hashed.yaml", path=installed, data=tmp_path)
     assert run.returncode == 0, run.stderr
-    asked = almanac("ask", "hashed.yaml", "When does the garden close?", "--json", path=installed, data=tmp_path)
-    assert asked.returncode == 0, asked.stderr
-    assert "The garden closes at six in summer." in json.loads(asked.stdout)["reply"]
+    process = almanac("ask", "hashed.yaml", "When does the garden close?", "--json", path=installed, data=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "The garden closes at six in summer." in json.loads(process.stdout)["reply"]
     without = almanac("ask", "hashed.yaml", "When?", path=tmp_path, data=tmp_path)
     assert without.returncode == 2
     assert "embed.provider: no installed package provides it; there are local, mistral, openai" in without.stderr

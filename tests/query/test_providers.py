@@ -15,7 +15,7 @@ from tests.conftest import ROOT, Example
 from tests.loopback.mistral import LoopbackMistral
 
 # The variable with the address, and that with the key; None: the server wants none.
-_OF = {
+_VARIABLES = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
     "azure": ("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"),
     "gemini": ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
@@ -25,7 +25,7 @@ _OF = {
     "llamacpp": ("LLAMACPP_BASE_URL", None),
 }
 _TABLE = (ROOT / "docs" / "models.md").read_text().split("## Keys")[0]
-_OVERLAYS = re.findall(rf"`(\w+\.(?:{'|'.join(_OF)}))`", _TABLE)
+_OVERLAYS = re.findall(rf"`(\w+\.(?:{'|'.join(_VARIABLES)}))`", _TABLE)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def server() -> Iterator[LoopbackMistral]:
 
 
 def test_every_overlay_that_is_there_is_named() -> None:
-    there = {path.stem for path in (ROOT / "knowledge").glob("*.*.yaml") if path.stem.split(".")[1] in _OF}
+    there = {path.stem for path in (ROOT / "knowledge").glob("*.*.yaml") if path.stem.split(".")[1] in _VARIABLES}
     assert there == set(_OVERLAYS)
 
 
@@ -44,9 +44,9 @@ def test_an_overlay_asks_its_server_with_its_key_alone(
     overlay: str, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     kb, env = overlay.split(".")
-    address, key = _OF[env]
+    address, key = _VARIABLES[env]
     monkeypatch.setenv(address, f"{server.url}/v1")
-    for number, name in enumerate(filter(None, {name for _, name in _OF.values()})):
+    for number, name in enumerate(filter(None, {name for _, name in _VARIABLES.values()})):
         monkeypatch.setenv(name, f"key-{number}-of-{name}")
     declaration = load_declaration(kb, env)
     generator = load_generator(declaration.generate, DataDir(tmp_path))

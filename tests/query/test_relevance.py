@@ -45,9 +45,9 @@ _CURVE = Curve(intercept=-3, cosine=4, coverage=2, cosine_margin=2, coverage_mar
 
 
 def _calibrated(name: str) -> Calibration:
-    found = calibration_of(_BUNDLED[name])
-    assert found is not None
-    return found
+    calibration = calibration_of(_BUNDLED[name])
+    assert calibration is not None
+    return calibration
 
 
 @given(
@@ -56,25 +56,31 @@ def _calibrated(name: str) -> Calibration:
     st.tuples(*[st.floats(0, 1)] * 4),
 )
 def test_more_of_anything_is_never_less_relevant(
-    which: tuple[str, str], of: tuple[float, ...], more: tuple[float, ...]
+    name_and_curve: tuple[str, str], feature_values: tuple[float, ...], more: tuple[float, ...]
 ) -> None:
-    curve = getattr(_calibrated(which[0]), which[1])
+    curve = getattr(_calibrated(name_and_curve[0]), name_and_curve[1])
     if curve is not None:
-        less, greater = (Features(*values).on(curve) for values in (of, [a + b for a, b in zip(of, more, strict=True)]))
+        less, greater = (
+            Features(*values).on(curve)
+            for values in (feature_values, [a + b for a, b in zip(feature_values, more, strict=True)])
+        )
         assert 0 <= less <= greater <= 1
 
 
 def _by(calibration: Calibration, evidence: dict[str, Evidence]) -> dict[str, float | None]:
-    found = features(evidence, evidence)
-    return {one: relevance_by(calibration, found[one], evidence[one].curve) for one in evidence}
+    features_by_chunk = features(evidence, evidence)
+    return {
+        chunk_id: relevance_by(calibration, features_by_chunk[chunk_id], evidence[chunk_id].curve)
+        for chunk_id in evidence
+    }
 
 
 @pytest.mark.parametrize(("name", "near", "far"), [("minilm", 0.75, 0.1), ("e5", 0.92, 0.78)])
 def test_an_exact_answer_is_relevant_and_nonsense_is_not(name: str, near: float, far: float) -> None:
     known = {"hit": Evidence(near, 0.9, 0.5, True), "other": Evidence(far, 0.1, 0.05, True)}
-    found = _by(_calibrated(name), known)
-    assert found["hit"] is not None and found["other"] is not None
-    assert found["hit"] > 0.9 and found["other"] < 0.02
+    relevances = _by(_calibrated(name), known)
+    assert relevances["hit"] is not None and relevances["other"] is not None
+    assert relevances["hit"] > 0.9 and relevances["other"] < 0.02
     nonsense = {"hit": Evidence(far + 0.02, 0.0, 0.0, True), "other": Evidence(far, 0.0, 0.0, True)}
     assert max(value or 0 for value in _by(_calibrated(name), nonsense).values()) < 0.15
 
@@ -86,10 +92,10 @@ def test_a_hit_is_compared_with_all_but_its_copies() -> None:
         "second": Evidence(0.5, 0.3, 0.2, True),
         "later": Evidence(0.1, 0.1, 0.1, True),
     }
-    found = features(evidence, ["first", "copy", "second"])
-    assert found["first"] == found["copy"] == pytest.approx(Features(0.6, 0.4, 0.1, 0.2))
-    assert found["second"] == pytest.approx(Features(0.5, 0.2, -0.1, -0.2))
-    assert found["later"] == pytest.approx(Features(0.1, 0.1, -0.5, -0.3)), (
+    features_by_chunk = features(evidence, ["first", "copy", "second"])
+    assert features_by_chunk["first"] == features_by_chunk["copy"] == pytest.approx(Features(0.6, 0.4, 0.1, 0.2))
+    assert features_by_chunk["second"] == pytest.approx(Features(0.5, 0.2, -0.1, -0.2))
+    assert features_by_chunk["later"] == pytest.approx(Features(0.1, 0.1, -0.5, -0.3)), (
         "beyond the rivals, it is compared with them all the same"
     )
     assert features({"only": evidence["first"]}, ["only"])["only"] == Features(0.6, 0.4, 0.0, 0.0)
@@ -113,8 +119,8 @@ def test_without_a_curve_for_a_language_relevance_is_unknown() -> None:
         "known": Evidence(0.6, 0.5, 0.3, True),
         "foreign": Evidence(0.6, 0.5, 0.2, True, True),
     }
-    found = _by(Calibration(known=_CURVE), evidence)
-    assert [one for one, value in found.items() if value is None] == ["hit", "foreign"]
+    relevances = _by(Calibration(known=_CURVE), evidence)
+    assert [chunk_id for chunk_id, value in relevances.items() if value is None] == ["hit", "foreign"]
 
 
 @pytest.mark.parametrize(
@@ -157,17 +163,19 @@ def test_only_what_was_measured_is_calibrated() -> None:
 def _drawn(count: int, seed: int = 0) -> tuple[list[Features], list[bool]]:
     """Hits of which the first cosine in five answers, as a curve would have it."""
     random = np.random.default_rng(seed)
-    found = [Features(*values) for values in random.uniform([0.6, 0, -0.2, -0.3], [0.9, 0.5, 0.2, 0.3], (count, 4))]
-    return found, [
-        bool(random.random() < 1 / (1 + np.exp(-(20 * one.cosine + 4 * one.coverage + 8 * one.cosine_margin - 17))))
-        for one in found
+    hit_features = [
+        Features(*values) for values in random.uniform([0.6, 0, -0.2, -0.3], [0.9, 0.5, 0.2, 0.3], (count, 4))
+    ]
+    return hit_features, [
+        bool(random.random() < 1 / (1 + np.exp(-(20 * hit.cosine + 4 * hit.coverage + 8 * hit.cosine_margin - 17))))
+        for hit in hit_features
     ]
 
 
 def test_a_fit_finds_the_curve_that_made_the_answers() -> None:
-    found, answers = _drawn(20000)
-    curve = fit_curve(found, answers)
-    likely = np.array([one.on(curve) for one in found])
+    hit_features, answers = _drawn(20000)
+    curve = fit_curve(hit_features, answers)
+    likely = np.array([hit.on(curve) for hit in hit_features])
     assert (
         curve.cosine == pytest.approx(20, abs=2)
         and curve.coverage == pytest.approx(4, abs=0.5)
@@ -180,9 +188,9 @@ def test_a_fit_never_turns_a_feature_around_nor_trusts_one_alone() -> None:
     """A feature that speaks against answers gets no weight, and one by which all are told apart no infinite one."""
     random = np.random.default_rng(1)
     against = [Features(0.5, float(random.random()), 0.0, 0.0) for _ in range(300)]
-    assert fit_curve(against, [one.coverage < 0.5 for one in against]).coverage == 0
+    assert fit_curve(against, [hit.coverage < 0.5 for hit in against]).coverage == 0
     apart = [Features(0.8 if number % 5 == 0 else 0.6, 0.2, 0.0, 0.0) for number in range(250)]
-    curve = fit_curve(apart, [one.cosine > 0.7 for one in apart])
+    curve = fit_curve(apart, [hit.cosine > 0.7 for hit in apart])
     assert 5 < curve.cosine < 100
     assert 0.5 < Features(0.8, 0.2, 0.0, 0.0).on(curve) < 1 and Features(0.6, 0.2, 0.0, 0.0).on(curve) < 0.1
     with pytest.raises(ValueError, match="hits that answer"):
@@ -210,15 +218,17 @@ def _relevances(
     has_vector: bool = True,
     mode: Any = "hybrid",
     retrieve: Any = None,
-    **asked: Any,
+    **request_fields: Any,
 ) -> dict[str, float | None]:
     declared = Declaration.model_validate(
         {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": retrieve or {}}
     )
     vector = HashEmbedder().embed_queries(["Title. text 3"])[0] if has_vector else None
-    found = Retriever(declared, opened, HashEmbedder().embed_queries).find(Request("text 3", vector, k, mode, **asked))
-    assert all(hit.confidence == confidence_in(hit.relevance) for hit in found.hits)
-    return {hit.chunk_id: hit.relevance for hit in found.hits}
+    retrieved = Retriever(declared, opened, HashEmbedder().embed_queries).find(
+        Request("text 3", vector, k, mode, **request_fields)
+    )
+    assert all(hit.confidence == confidence_in(hit.relevance) for hit in retrieved.hits)
+    return {hit.chunk_id: hit.relevance for hit in retrieved.hits}
 
 
 def test_relevance_is_the_same_for_any_number_of_hits_and_whatever_orders_them(opened: OpenVersion) -> None:
@@ -242,8 +252,8 @@ def test_relevance_is_known_in_every_mode_that_has_a_vector(opened: OpenVersion)
 
 
 def test_a_filter_takes_rivals_away(opened: OpenVersion) -> None:
-    found = _relevances(opened, 3, where={"number": {"$gte": 3}})
-    assert len(found) == 3 and None not in found.values()
+    relevances = _relevances(opened, 3, where={"number": {"$gte": 3}})
+    assert len(relevances) == 3 and None not in relevances.values()
     (alone,) = _relevances(opened, 3, where={"number": 3}).values()
     assert alone is not None and alone < 1
 
@@ -259,14 +269,14 @@ def _write(folder: Path, questions: int, *, answered: bool = True) -> Path:
         for n, name in enumerate(names)
     ]
     (folder / "rows.jsonl").write_text("".join(canonical_json(row) + "\n" for row in rows))
-    asked = [
+    golden_rows = [
         {
             "question": f"{('When was', 'How many gates has', 'Who built')[n % 3]} the {names[n % 32]}?",
             **({"document_id": f"r{n % 32}"} if answered else {}),
         }
         for n in range(questions)
     ]
-    (folder / "golden.jsonl").write_text("".join(canonical_json(one) + "\n" for one in asked))
+    (folder / "golden.jsonl").write_text("".join(canonical_json(row) + "\n" for row in golden_rows))
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
     source = {
         "name": "rows",
@@ -295,7 +305,7 @@ def _run(folder: Path) -> dict[str, Any]:
         return carry_out(Run(load_declaration(str(folder / "gates.yaml")), DataDir(folder / "data")))
 
 
-def _kept(folder: Path, version: str) -> Calibration | None:
+def _read_calibration(folder: Path, version: str) -> Calibration | None:
     return read_manifest(DataDir(folder / "data").index("gates"), version).calibration
 
 
@@ -304,12 +314,12 @@ def _kept(folder: Path, version: str) -> Calibration | None:
 def test_another_embedder_is_calibrated_on_enough_golden_questions(tmp_path: Path) -> None:
     save_embedder(tmp_path / "model")
     _write(tmp_path, 49)
-    assert (_run(tmp_path)["version"], _kept(tmp_path, "v0001")) == ("v0001", None)
+    assert (_run(tmp_path)["version"], _read_calibration(tmp_path, "v0001")) == ("v0001", None)
     path = _write(tmp_path, 50)
     assert _run(tmp_path)["version"] == "v0002", (
         "the questions are what relevance is fitted on: the same content makes another version"
     )
-    fitted = _kept(tmp_path, "v0002")
+    fitted = _read_calibration(tmp_path, "v0002")
     assert fitted is not None and fitted.questions == 50 and fitted.known == fitted.unknown
     assert _run(tmp_path)["outcome"] == "unchanged"
     with open_index(str(path), data=tmp_path / "data") as index:
@@ -323,14 +333,14 @@ def test_another_embedder_is_calibrated_on_enough_golden_questions(tmp_path: Pat
         assert sources and sources[0].relevance == hits[0].relevance and sources[0].confidence is not None
     data = DataDir(tmp_path / "data")
     rebuild_version(data.index("gates"), "v0002", data.vectors)
-    assert _kept(tmp_path, "v0002") == fitted
+    assert _read_calibration(tmp_path, "v0002") == fitted
 
 
 @pytest.mark.slow
 def test_questions_that_nothing_answers_calibrate_nothing(tmp_path: Path) -> None:
     save_embedder(tmp_path / "model")
     _write(tmp_path, 50, answered=False)
-    assert (_run(tmp_path)["version"], _kept(tmp_path, "v0001")) == ("v0001", None)
+    assert (_run(tmp_path)["version"], _read_calibration(tmp_path, "v0001")) == ("v0001", None)
 
 
 @pytest.mark.parametrize(
@@ -345,5 +355,5 @@ def test_questions_that_nothing_answers_calibrate_nothing(tmp_path: Path) -> Non
 def test_thresholds_that_an_embedder_brings_go_before_measured_ones(
     brought: dict[str, float], floor: float, confident: float
 ) -> None:
-    found = score_thresholds(_E5.model_copy(update=brought))
-    assert (found.floor, found.confident) == (floor, confident)
+    thresholds = score_thresholds(_E5.model_copy(update=brought))
+    assert (thresholds.floor, thresholds.confident) == (floor, confident)

@@ -79,8 +79,10 @@ def index(base: SmallBase) -> Iterator[PublishedIndex]:
         yield index
 
 
-def _seen(index: PublishedIndex, workspace: str, **asked: Any) -> set[str]:
-    return {hit.document_id for hit in index.search("password shed", mode="lexical", workspace=workspace, **asked).hits}
+def _seen(index: PublishedIndex, workspace: str, **arguments: Any) -> set[str]:
+    return {
+        hit.document_id for hit in index.search("password shed", mode="lexical", workspace=workspace, **arguments).hits
+    }
 
 
 def test_a_workspace_sees_its_own_and_what_it_shares(index: PublishedIndex) -> None:
@@ -101,7 +103,7 @@ def test_another_spelling_sees_nothing(index: PublishedIndex) -> None:
     assert not index.ask("What is the password of the alpha shed?", workspace="Alpha").answered
 
 
-_ASKED: list[Callable[[Any, Any], Any]] = [
+_REQUESTS: list[Callable[[Any, Any], Any]] = [
     lambda index, workspace: index.search("shed", workspace=workspace),
     lambda index, workspace: index.search("shed", workspace=workspace, mode="lexical", where={"team": "alpha"}),
     lambda index, workspace: index.ask("shed?", workspace=workspace),
@@ -114,11 +116,11 @@ _ASKED: list[Callable[[Any, Any], Any]] = [
 
 def test_a_question_without_a_workspace_is_refused(index: PublishedIndex) -> None:
     several = SeveralIndexes([index])
-    for asked in _ASKED:
+    for ask in _REQUESTS:
         for workspace in (None, "", " ", 0, False, [], ["alpha"], {"$ne": "x"}):
             for opened in (index, several):
                 with pytest.raises(UsageError, match="workspace") as refused:
-                    asked(opened, workspace)
+                    ask(opened, workspace)
                 assert refused.value.where == "--workspace"
 
 

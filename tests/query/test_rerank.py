@@ -88,17 +88,17 @@ def test_a_gpu_is_taken_where_there_is_one(models: Path, monkeypatch: pytest.Mon
     torch = pytest.importorskip("torch", reason="needs the extra models")
     import sentence_transformers
 
-    asked = {}
+    arguments = {}
 
     class Noted(sentence_transformers.CrossEncoder):
         def __init__(self, folder: str, **named: object) -> None:
-            asked.update(named)
+            arguments.update(named)
             super().__init__(folder, **{**named, "device": "cpu"})
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(sentence_transformers, "CrossEncoder", Noted)
     CrossEncoderReranker(models / "reranker")
-    assert asked["device"] == "cuda"
+    assert arguments["device"] == "cuda"
 
 
 def _breakages(models: Path, folder: Path) -> dict[str, Path]:

@@ -81,28 +81,28 @@ def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
     return Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries)
 
 
-def _found(retriever: Retriever, text: str, **asked: Any) -> list[str]:
-    return [hit.document_id for hit in retriever.find(_request(text, **asked)).hits]
+def _find_documents(retriever: Retriever, text: str, **request_fields: Any) -> list[str]:
+    return [hit.document_id for hit in retriever.find(_request(text, **request_fields)).hits]
 
 
-def _request(text: str, k: int = 3, mode: Any = "hybrid", **asked: Any) -> Request:
-    return Request(text, HashEmbedder().embed_queries([text])[0], k, mode, **asked)
+def _request(text: str, k: int = 3, mode: Any = "hybrid", **request_fields: Any) -> Request:
+    return Request(text, HashEmbedder().embed_queries([text])[0], k, mode, **request_fields)
 
 
 def test_words_find_what_vectors_do_not(opened: OpenVersion) -> None:
     retriever = _retriever(opened)
-    assert _found(retriever, "when does TO1101 leave?", mode="lexical")[0] == "boats"
-    assert _found(retriever, "when does TO1101 leave?")[0] == "boats"
-    assert _found(retriever, "Kayak tour TO1101 leaves at eight from the pier.", mode="dense")[0] == "boats"
+    assert _find_documents(retriever, "when does TO1101 leave?", mode="lexical")[0] == "boats"
+    assert _find_documents(retriever, "when does TO1101 leave?")[0] == "boats"
+    assert _find_documents(retriever, "Kayak tour TO1101 leaves at eight from the pier.", mode="dense")[0] == "boats"
 
 
 @pytest.mark.parametrize("template", [None, "{product} {question}"])
 def test_a_question_with_characters_that_nobody_sees_is_the_question_without_them(
     opened: OpenVersion, template: str | None
 ) -> None:
-    asked = "TO11\U000e0030\U000e006101 kay\u2062ak\ufe0f to\u3164ur\u061c"
-    assert compose_query(template, asked) == "TO1101 kayak tour"
-    assert _found(_retriever(opened), asked, mode="lexical") == ["boats"]
+    question = "TO11\U000e0030\U000e006101 kay\u2062ak\ufe0f to\u3164ur\u061c"
+    assert compose_query(template, question) == "TO1101 kayak tour"
+    assert _find_documents(_retriever(opened), question, mode="lexical") == ["boats"]
 
 
 def test_every_hit_has_both_parts_of_its_score(opened: OpenVersion) -> None:
@@ -121,7 +121,7 @@ def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
         {"$or": [{"workspace": "research"}, {"rank": {"$gte": 0}}]},
         {"$not": {"workspace": "people"}},
     ):
-        assert set(_found(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {
+        assert set(_find_documents(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {
             "travel",
             "boats",
             "prix",
@@ -142,12 +142,12 @@ def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
         "0",
         "None",
     ):
-        assert _found(retriever, "anything", k=9, workspace=spelling) == []
+        assert _find_documents(retriever, "anything", k=9, workspace=spelling) == []
     for blank in ("", " ", "\u2003"):
         with pytest.raises(UsageError, match="the workspace is blank"):
-            _found(retriever, "anything", workspace=blank)
+            _find_documents(retriever, "anything", workspace=blank)
     with pytest.raises(UsageError, match="no workspaces are declared"):
-        _found(_retriever(opened), "anything", workspace="people")
+        _find_documents(_retriever(opened), "anything", workspace="people")
 
 
 def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> None:
@@ -170,19 +170,21 @@ def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> N
             {"$not": {"team": "people"}},
         )
         for where in foreign:
-            assert _found(retriever, "kayak", k=9, workspace="people", where=where) == []
+            assert _find_documents(retriever, "kayak", k=9, workspace="people", where=where) == []
         for where in ({"team": "people"}, {"team": {"$ne": "research"}}, {"$not": {"team": "research"}}):
-            assert set(_found(retriever, "kayak", k=9, workspace="people", where=where)) == {"ours", "mine"}
-        assert _found(retriever, "kayak", k=9, where={"team": "research"}) == ["ours"]
+            assert set(_find_documents(retriever, "kayak", k=9, workspace="people", where=where)) == {"ours", "mine"}
+        assert _find_documents(retriever, "kayak", k=9, where={"team": "research"}) == ["ours"]
         for caller in ("people", "research", None):
             with pytest.raises(UsageError, match=r"no field 'team\.0'"):
-                _found(retriever, "kayak", workspace=caller, where={"team.0": "research"})
+                _find_documents(retriever, "kayak", workspace=caller, where={"team.0": "research"})
 
 
 def test_a_filter_holds_on_both_sides(opened: OpenVersion) -> None:
     for mode in ("dense", "lexical", "hybrid"):
-        found = _found(_retriever(opened), "kayak trains model explain", k=9, mode=mode, where={"rank": {"$lte": 2}})
-        assert set(found) <= {"ethics", "review"} and found
+        document_ids = _find_documents(
+            _retriever(opened), "kayak trains model explain", k=9, mode=mode, where={"rank": {"$lte": 2}}
+        )
+        assert set(document_ids) <= {"ethics", "review"} and document_ids
 
 
 def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> None:
@@ -207,12 +209,12 @@ def test_a_workspace_is_told_nothing_of_the_tags_of_another(opened: OpenVersion)
 
 def test_a_rare_code_goes_before_what_is_only_near(opened: OpenVersion) -> None:
     text = "What we cannot explain, we do not ship. TO1101"
-    found = _retriever(opened).find(_request(text, k=5))
-    assert found.hits[0].title == "boats"
-    scores = [hit.score for hit in found.hits]
+    retrieved = _retriever(opened).find(_request(text, k=5))
+    assert retrieved.hits[0].title == "boats"
+    scores = [hit.score for hit in retrieved.hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-    assert [step["codes"] for step in found.trace if step["step"] == "codes"] == [["TO1101"]]
+    assert [step["codes"] for step in retrieved.trace if step["step"] == "codes"] == [["TO1101"]]
     dense = _retriever(opened).find(_request(text, mode="dense"))
     assert [hit.score for hit in dense.hits] == [hit.scores["dense"] for hit in dense.hits], (
         "the score is the cosine there"
@@ -221,12 +223,15 @@ def test_a_rare_code_goes_before_what_is_only_near(opened: OpenVersion) -> None:
 
 def test_a_workspace_is_told_nothing_of_the_codes_of_another(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace={"field": "workspace"})
-    found = [
+    retrievals = [
         retriever.find(_request(f"What we cannot explain, we do not ship. {code}", workspace="research"))
         for code in ("TO1101", "TO9999")
     ]
-    assert [[step["codes"] for step in one.trace if step["step"] == "codes"] for one in found] == [[[]], [[]]]
-    assert found[0].hits[0].title == "ethics"
+    assert [[step["codes"] for step in retrieved.trace if step["step"] == "codes"] for retrieved in retrievals] == [
+        [[]],
+        [[]],
+    ]
+    assert retrievals[0].hits[0].title == "ethics"
 
 
 def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: OpenVersion) -> None:
@@ -242,19 +247,19 @@ def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: Open
         "sources": [{"name": "pages", "kind": "files", "glob": "*"}],
         "retrieve": {"rerank": {"model": "./m", "candidates": 4}},
     }
-    found = (
+    hits = (
         Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries, Shortest())
         .find(_request("model card", k=8))
         .hits
     )
-    lengths = [len(hit.text) for hit in found]
+    lengths = [len(hit.text) for hit in hits]
     assert lengths[:4] == sorted(lengths[:4])
-    assert [hit.scores["rerank"] is not None for hit in found] == [True] * 4 + [False] * 4
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert [hit.scores["rerank"] is not None for hit in hits] == [True] * 4 + [False] * 4
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 def test_one_chunk_of_a_document_and_those_beside_it(opened: OpenVersion) -> None:
-    assert _found(_retriever(opened), "station platforms clock", k=3, mode="lexical") == ["station"] * 3
+    assert _find_documents(_retriever(opened), "station platforms clock", k=3, mode="lexical") == ["station"] * 3
     retriever = _retriever(opened, one_per_document=True, neighbours=1)
     hit = retriever.find(_request("nine platforms", k=3)).hits[0]
     assert hit.text == "It has nine platforms today."
@@ -262,24 +267,24 @@ def test_one_chunk_of_a_document_and_those_beside_it(opened: OpenVersion) -> Non
         "The station opened in 1901.",
         "Its clock was made in Besançon.",
     ]
-    assert _found(retriever, "station platforms clock", k=3).count("station") == 1
+    assert _find_documents(retriever, "station platforms clock", k=3).count("station") == 1
 
 
 def test_weak_hits_stay_out_where_a_share_is_declared(opened: OpenVersion) -> None:
     question = "Kayak tour TO1101 leaves at eight from the pier."
-    assert len(_found(_retriever(opened), question, k=5)) == 5
-    assert _found(_retriever(opened, share=0.9), question, k=5) == ["boats"]
-    assert len(_found(_retriever(opened, share=0.9, least_k=2), question, k=5)) == 2
+    assert len(_find_documents(_retriever(opened), question, k=5)) == 5
+    assert _find_documents(_retriever(opened, share=0.9), question, k=5) == ["boats"]
+    assert len(_find_documents(_retriever(opened, share=0.9, least_k=2), question, k=5)) == 2
 
 
 def test_a_question_is_answered_from_words_where_the_embedder_does_not_know_the_language(opened: OpenVersion) -> None:
     retriever = _retriever(opened)
     near = {"k": 3, "thresholds": ScoreThresholds(0.99, 0.99)}  # which no random vector reaches
-    assert _found(retriever, "Les enfants entrent gratuitement ?", **near) == ["prix"]
-    assert _found(retriever, "Quel est le menu de la cantine pour les enfants malades ?", **near) == []
+    assert _find_documents(retriever, "Les enfants entrent gratuitement ?", **near) == ["prix"]
+    assert _find_documents(retriever, "Quel est le menu de la cantine pour les enfants malades ?", **near) == []
     # so many of the question's words are a reason in any language
-    assert _found(retriever, "TO1101", **near) == ["boats"]
-    assert _found(retriever, "who reads the newspapers of the town?", **near) == []
+    assert _find_documents(retriever, "TO1101", **near) == ["boats"]
+    assert _find_documents(retriever, "who reads the newspapers of the town?", **near) == []
 
 
 def test_the_road_names_every_step_and_what_it_did(opened: OpenVersion) -> None:
@@ -310,9 +315,9 @@ def _fused(opened: OpenVersion, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("text", ["TO1101", "kayak", "42", "Les enfants entrent gratuitement au château ?"])
 def test_words_vote_as_far_as_they_match(bilingual: OpenVersion, text: str) -> None:
-    told = _fused(bilingual, text)
-    assert told["vote"] == told["matched"]
-    assert told["matched"] > 0.5 or text == "42"
+    facts = _fused(bilingual, text)
+    assert facts["vote"] == facts["matched"]
+    assert facts["matched"] > 0.5 or text == "42"
 
 
 def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_ones(bilingual: OpenVersion) -> None:
@@ -322,8 +327,8 @@ def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_one
 
 
 def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
-    told = _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
-    assert (told["language"], told["vote"]) == ("he", 1.0)
+    facts = _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
+    assert (facts["language"], facts["vote"]) == ("he", 1.0)
 
 
 def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> None:

@@ -60,11 +60,15 @@ def _step(result: SearchResult) -> dict[str, Any]:
 
 
 def test_the_model_writes_the_question_that_is_searched_for(published: SmallBase, server: LoopbackMistral) -> None:
-    found = _search(published, server)
-    assert (found.query, found.searched, _step(found)["written"]) == (_QUESTION, _REWRITTEN, _REWRITTEN)
-    (asked,) = server.requests
-    prompt = asked["messages"][0]["content"]
-    assert (asked["temperature"], asked["max_tokens"], len(asked["messages"])) == (0, 150, 1)
+    search_result = _search(published, server)
+    assert (search_result.query, search_result.searched, _step(search_result)["written"]) == (
+        _QUESTION,
+        _REWRITTEN,
+        _REWRITTEN,
+    )
+    (request,) = server.requests
+    prompt = request["messages"][0]["content"]
+    assert (request["temperature"], request["max_tokens"], len(request["messages"])) == (0, 150, 1)
     assert all(
         text in prompt for text in (_QUESTION, "User: When does the garden close in summer?", "Assistant: At six.")
     )
@@ -89,10 +93,10 @@ def test_the_words_decide_where_the_model_does_not_answer(
     published: SmallBase, server: LoopbackMistral, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.strike(fault)
-    found = _search(published, server)
-    assert found.searched == _TOGETHER and _step(found)["failure"]
+    search_result = _search(published, server)
+    assert search_result.searched == _TOGETHER and _step(search_result)["failure"]
     assert len(server.requests) <= 2, "a user is waiting"
-    assert "sk-loopback" not in str(found) + caplog.text
+    assert "sk-loopback" not in str(search_result) + caplog.text
 
 
 class _Writes(Says):

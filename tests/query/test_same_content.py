@@ -113,16 +113,16 @@ def test_whole_rankings_are_equal(versions: list[OpenVersion], texts: list[str],
     for text in rng.sample(texts, 25):
         question = " ".join(rng.sample(text.split(), 6))
         vector = HashEmbedder().embed_queries([question])[0]
-        found: list[list[Any]] = [
+        rankings: list[list[Any]] = [
             [
                 (hit.chunk_id, hit.score, hit.scores)
-                for hit in one.find(Request(question, vector, 1000, mode, ranking=True)).hits
+                for hit in retriever.find(Request(question, vector, 1000, mode, ranking=True)).hits
             ]
-            for one in retrievers
+            for retriever in retrievers
         ]
-        assert [chunk_id for chunk_id, *_ in found[0]] == [chunk_id for chunk_id, *_ in found[1]], question
-        assert len(found[0]) > 25
-        for (_, score, scores), (_, other, others) in zip(*found, strict=True):
+        assert [chunk_id for chunk_id, *_ in rankings[0]] == [chunk_id for chunk_id, *_ in rankings[1]], question
+        assert len(rankings[0]) > 25
+        for (_, score, scores), (_, other, others) in zip(*rankings, strict=True):
             assert score == pytest.approx(other, rel=1e-5) and scores["dense"] == others["dense"]
 
 
@@ -135,8 +135,8 @@ def test_terms_are_equally_rare(versions: list[OpenVersion], texts: list[str]) -
 
 def test_derived_parameters_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     base, rows = Base(tmp_path), _pages(random.Random(11))
-    found = []
+    derived = []
     for seed in range(3):
         base.embed(random.Random(seed).sample(rows, len(rows)))
-        found.append(derive(base.chunks, Embed()))
-    assert found[0] == found[1] == found[2]
+        derived.append(derive(base.chunks, Embed()))
+    assert derived[0] == derived[1] == derived[2]

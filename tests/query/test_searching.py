@@ -57,9 +57,9 @@ def test_a_follow_up_is_searched_for_behind_the_last_question(index: PublishedIn
     assert answered.searched == streamed.searched == f"{_HANOI[0]['content']} {question}"
     assert answered.sources[0].title == "hanoi"
     assert "30 euros for a child" in answered.reply
-    found = index.search(question, history=_HANOI, explain=True)
-    assert (found.hits[0].title, found.searched) == ("hanoi", answered.searched)
-    assert _step(found, "follow-up")["continued"] == answered.searched
+    search_result = index.search(question, history=_HANOI, explain=True)
+    assert (search_result.hits[0].title, search_result.searched) == ("hanoi", answered.searched)
+    assert _step(search_result, "follow-up")["continued"] == answered.searched
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_only_what_the_user_asked_is_continued(index: PublishedIndex) -> None:
 def test_the_command_line_takes_what_was_asked_before(
     index: PublishedIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked, data = str(index.declaration.path), str(index.folder.parents[1])
-    ask(asked, "And for a child?", after=[_HANOI[0]["content"]], data=data, as_json=True)
+    path, data = str(index.declaration.path), str(index.folder.parents[1])
+    ask(path, "And for a child?", after=[_HANOI[0]["content"]], data=data, as_json=True)
     assert json.loads(capsys.readouterr().out)["searched"] == f"{_HANOI[0]['content']} And for a child?"
-    search(asked, "And for a child?", after=[_HANOI[0]["content"]], explain=True, data=data)
+    search(path, "And for a child?", after=[_HANOI[0]["content"]], explain=True, data=data)
     assert "follow-up" in capsys.readouterr().out
 
 

@@ -24,10 +24,10 @@ def test_every_sentence_stands_in_its_hit_and_once(text: str, spans: list[tuple[
         make_hit(rank, piece, document_id="d", start=start, language=language)
         for rank, (start, piece) in enumerate(cut, start=1)
     ]
-    found = sentences_of(hits)
-    for sentence in found:
+    sentences = sentences_of(hits)
+    for sentence in sentences:
         assert sentence.text == hits[sentence.hit].text[sentence.start : sentence.end] == sentence.text.strip() != ""
-    spots = [(hits[s.hit].start or 0) + s.start for s in found]
+    spots = [(hits[s.hit].start or 0) + s.start for s in sentences]
     assert len(spots) == len(set(spots))
 
 
@@ -118,8 +118,13 @@ def test_overlapping_chunks_give_no_sentence_twice_and_none_by_half() -> None:
         "is needed, always. Nothing else is."
     )
     hits = [make_hit(2, text[:60], document_id="d"), make_hit(1, text[40:], document_id="d", start=40)]
-    said = [s.text for s in sentences_of(hits) if not s.is_cut]
-    assert said == ["A refund takes ten days.", "Luggage is free.", "A passport is needed, always.", "Nothing else is."]
+    texts = [s.text for s in sentences_of(hits) if not s.is_cut]
+    assert texts == [
+        "A refund takes ten days.",
+        "Luggage is free.",
+        "A passport is needed, always.",
+        "Nothing else is.",
+    ]
     alone = [s.text for s in sentences_of(hits[1:]) if not s.is_cut]
     assert alone == ["Luggage is free.", "A passport is needed, always.", "Nothing else is."]
 
@@ -158,15 +163,15 @@ The whole price is kept. Storms are another matter."""
 
 
 def _tour(**given: object) -> Hit:
-    told = {"title": "The junk", "document_id": "1101", "start": None, "passage": _TOUR, **given}
-    return make_hit(1, "The junk. Two days on a boat.", 0.95, **told).model_copy(update={"url": "http://x/junk"})
+    fields = {"title": "The junk", "document_id": "1101", "start": None, "passage": _TOUR, **given}
+    return make_hit(1, "The junk. Two days on a boat.", 0.95, **fields).model_copy(update={"url": "http://x/junk"})
 
 
 def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_context() -> None:
     hit = _tour()
-    found = sentences_of([hit])
-    assert all(hit.readable[s.start : s.end] == s.text for s in found)
-    assert [(s.text, s.context) for s in found] == [
+    sentences = sentences_of([hit])
+    assert all(hit.readable[s.start : s.end] == s.text for s in sentences)
+    assert [(s.text, s.context) for s in sentences] == [
         ("Departure: 14/11/2026", "The junk"),
         ("Price, adult: 9.500.000 ₫", "The junk"),
         ("Note: Bring your passport. Dogs stay ashore.", "The junk"),
@@ -179,8 +184,8 @@ def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_conte
 def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
     long = f"Description: {'Bring it along. ' * 20}It is yours."
     passage = f"Included: Harness, helmet, guide.\nNot included: Gloves, food.\n{long}"
-    found = sentences_of([_tour(passage=passage)])
-    assert [s.text for s in found[:4]] == [
+    sentences = sentences_of([_tour(passage=passage)])
+    assert [s.text for s in sentences[:4]] == [
         "Included: Harness, helmet, guide.",
         "Not included: Gloves, food.",
         "Description: Bring it along.",

@@ -87,8 +87,8 @@ def _publish(bases: _Bases, name: str, data: Path | None = None) -> None:
 def _hits(**relevances: list[float | None]) -> dict[str, list[Hit]]:
     return {
         kb: [
-            make_hit(rank, f"{kb} {rank}").model_copy(update={"chunk_id": f"{kb}{rank}", "relevance": one})
-            for rank, one in enumerate(of_one, 1)
+            make_hit(rank, f"{kb} {rank}").model_copy(update={"chunk_id": f"{kb}{rank}", "relevance": relevance})
+            for rank, relevance in enumerate(of_one, 1)
         ]
         for kb, of_one in relevances.items()
     }
@@ -109,34 +109,34 @@ def _hits(**relevances: list[float | None]) -> dict[str, list[Hit]]:
 def test_hits_are_merged_by_relevance_and_else_by_their_rank(
     relevances: dict[str, list[float | None]], k: int, merged: list[str]
 ) -> None:
-    found = merge(_hits(**relevances), k)
-    assert [hit.chunk_id for hit in found] == merged
-    assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
-    assert all(hit.chunk_id.startswith(hit.kb or "?") for hit in found)
+    hits = merge(_hits(**relevances), k)
+    assert [hit.chunk_id for hit in hits] == merged
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    assert all(hit.chunk_id.startswith(hit.kb or "?") for hit in hits)
 
 
 def test_a_search_gives_the_hits_of_each_base_that_it_would_give_alone(bases: _Bases) -> None:
     with bases.open("garden", "library", "attic") as indexes:
-        found = indexes.search(_LOANS, k=5, explain=True)
+        search_result = indexes.search(_LOANS, k=5, explain=True)
         alone = {
             (index.declaration.name, hit.chunk_id): hit.relevance
             for index in indexes.indexes
             for hit in index.search(_LOANS, k=5).hits
         }
         assert len(indexes.search(_LOANS).hits) == 3, "as many as the first base declares"
-    assert (found.kb, found.version, found.versions) == (
+    assert (search_result.kb, search_result.version, search_result.versions) == (
         "library",
         "v0001",
         {"garden": "v0001", "library": "v0001", "attic": "v0001"},
     )
-    assert found.hits[0].text == _TEXTS["library"]["loans"]
-    assert all(alone[hit.kb or "", hit.chunk_id] == hit.relevance for hit in found.hits)
-    known = [hit.relevance for hit in found.hits if hit.relevance is not None]
+    assert search_result.hits[0].text == _TEXTS["library"]["loans"]
+    assert all(alone[hit.kb or "", hit.chunk_id] == hit.relevance for hit in search_result.hits)
+    known = [hit.relevance for hit in search_result.hits if hit.relevance is not None]
     assert known == sorted(known, reverse=True)
-    assert [hit.rank for hit in found.hits if hit.kb == "attic"] == [2], (
+    assert [hit.rank for hit in search_result.hits if hit.kb == "attic"] == [2], (
         "its first hit has no relevance and stands behind the best one that has"
     )
-    assert {step["kb"] for step in found.explain or []} == {"garden", "library", "attic"}
+    assert {step["kb"] for step in search_result.explain or []} == {"garden", "library", "attic"}
 
 
 def test_an_answer_comes_from_the_base_that_has_it_whatever_the_order(bases: _Bases) -> None:
@@ -159,24 +159,24 @@ def test_an_answer_comes_from_the_base_that_has_it_whatever_the_order(bases: _Ba
 
 
 def test_what_no_base_has_is_refused_in_the_name_of_all(bases: _Bases) -> None:
-    asked = "Wer gewann das Endspiel der Fußballweltmeisterschaft?"
+    question = "Wer gewann das Endspiel der Fußballweltmeisterschaft?"
     with bases.open("garden", "library") as indexes:
-        found = indexes.ask(asked)
-    assert (found.answered, found.reply, found.sources, found.citation) == (
+        answer = indexes.ask(question)
+    assert (answer.answered, answer.reply, answer.sources, answer.citation) == (
         False,
         "Darauf habe ich in The garden, The library keine Antwort gefunden.",
         [],
         None,
     )
-    assert found.versions == {"garden": "v0001", "library": "v0001"}
-    assert found.related and {one.kb for one in found.related} == {"garden", "library"}, "leads of both"
+    assert answer.versions == {"garden": "v0001", "library": "v0001"}
+    assert answer.related and {passage.kb for passage in answer.related} == {"garden", "library"}, "leads of both"
 
 
 def test_related_passages_say_their_base(bases: _Bases) -> None:
     with bases.open("garden", "attic", "library") as indexes:
-        found = indexes.ask("Wer gewann das Endspiel der Fußballweltmeisterschaft?")
-    assert len({one.kb for one in found.related}) > 1
-    assert all(one.text in _TEXTS[one.kb or ""].values() for one in found.related)
+        answer = indexes.ask("Wer gewann das Endspiel der Fußballweltmeisterschaft?")
+    assert len({passage.kb for passage in answer.related}) > 1
+    assert all(passage.text in _TEXTS[passage.kb or ""].values() for passage in answer.related)
 
 
 def test_languages_of_the_bases_do_not_show_in_metadata(bases: _Bases) -> None:
@@ -184,22 +184,22 @@ def test_languages_of_the_bases_do_not_show_in_metadata(bases: _Bases) -> None:
     (bases.project / "knowledge" / "library.yaml").write_text(json.dumps({**text, "language": "de"}))
     try:
         with bases.open("garden", "library") as indexes:
-            found = indexes.ask(_LOANS)
+            answer = indexes.ask(_LOANS)
             assert "language" not in indexes.search(_LOANS).hits[0].metadata
     finally:
         (bases.project / "knowledge" / "library.yaml").write_text(json.dumps(text))
-    assert (found.answered, "language" in found.sources[0].metadata) == (True, False)
+    assert (answer.answered, "language" in answer.sources[0].metadata) == (True, False)
 
 
 def test_equal_chunks_of_two_bases_count_once(bases: _Bases) -> None:
     with bases.open("garden", "library", "garden") as indexes:
-        found = indexes.search("boats leave the pier", k=10).hits
-    ids = [hit.chunk_id for hit in found]
+        hits = indexes.search("boats leave the pier", k=10).hits
+    ids = [hit.chunk_id for hit in hits]
     assert len(ids) == len(set(ids)) <= 6
 
 
 @pytest.mark.parametrize(
-    ("names", "asked", "error", "says"),
+    ("names", "arguments", "error", "says"),
     [
         (("garden", "nonesuch"), {}, NotFound, "no knowledge base 'nonesuch'"),
         (("garden", "cellar"), {}, NothingPublished, "cellar"),
@@ -211,10 +211,10 @@ def test_equal_chunks_of_two_bases_count_once(bases: _Bases) -> None:
     ],
 )
 def test_what_one_base_would_refuse_is_refused(
-    bases: _Bases, names: tuple[str, ...], asked: dict[str, Any], error: type[UsageError], says: str
+    bases: _Bases, names: tuple[str, ...], arguments: dict[str, Any], error: type[UsageError], says: str
 ) -> None:
     with pytest.raises(error) as refused, bases.open(*names) as indexes:
-        indexes.ask(_WINTER, **asked)
+        indexes.ask(_WINTER, **arguments)
     assert says in str(refused.value)
 
 
@@ -246,24 +246,24 @@ def test_commands_take_several_bases_or_none(
     monkeypatch.setenv("ALMANAC_DATA", str(bases.data))
     monkeypatch.setenv("ALMANAC_PROJECT", str(bases.project))
 
-    def said(*arguments: str, ends_with: int = 0) -> str:
+    def read_output(*arguments: str, ends_with: int = 0) -> str:
         assert run(list(arguments)) == ends_with
         return "".join(capsys.readouterr())
 
-    answer = said("ask", "garden,library", _LOANS)
+    answer = read_output("ask", "garden,library", _LOANS)
     assert answer.startswith("A book may be borrowed for three weeks. [1]\n")
     assert "(library, relevance" in answer
     assert "garden v0001, library v0001, kb-only, Source: The library" in answer
-    hits = said("search", "garden, library", _LOANS)
+    hits = read_output("search", "garden, library", _LOANS)
     assert "garden v0001, library v0001: For how many" in hits
     assert ", library\n" in hits  # of a hit, behind its scores
-    refused = said("ask", _LOANS, ends_with=2)
+    refused = read_output("ask", _LOANS, ends_with=2)
     assert "3 knowledge bases are published, and the request names none" in refused
     assert "one of attic, garden, library" in refused
-    assert "the question is missing" in said("ask", "garden", ends_with=2)
-    assert "the query is missing" in said("search", ends_with=2)
-    assert "belongs to one" in said("ask", "garden,library", _LOANS, "--version", "v0001", ends_with=2)
-    assert "no knowledge base 'nonesuch'" in said("ask", "garden,nonesuch", _LOANS, ends_with=2)
+    assert "the question is missing" in read_output("ask", "garden", ends_with=2)
+    assert "the query is missing" in read_output("search", ends_with=2)
+    assert "belongs to one" in read_output("ask", "garden,library", _LOANS, "--version", "v0001", ends_with=2)
+    assert "no knowledge base 'nonesuch'" in read_output("ask", "garden,nonesuch", _LOANS, ends_with=2)
     monkeypatch.setenv("INDEX_NAME", "library")
-    assert said("ask", _LOANS).startswith("A book may be borrowed")
-    assert "library v0001: borrowed" in said("search", "borrowed")
+    assert read_output("ask", _LOANS).startswith("A book may be borrowed")
+    assert "library v0001: borrowed" in read_output("search", "borrowed")

@@ -54,13 +54,13 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         ]
         for process in processes:
             assert (process.communicate(timeout=120), process.returncode)[1] == 0
-        asked = [one for one in server.requests if "input" in one]
-        chats = [one for one in server.requests if "messages" in one]
-        named = [one for one in limits.iterdir() if one.suffix != ".lock"]
+        requests = [request for request in server.requests if "input" in request]
+        chats = [request for request in server.requests if "messages" in request]
+        named = [path for path in limits.iterdir() if path.suffix != ".lock"]
         assert len(chats) == 2 and len(named) == 2, "a limit for each of the two models"
-        (generating,) = [one for one in named if one != embedding]
+        (generating,) = [path for path in named if path != embedding]
         assert float(embedding.read_text()) - before >= _SECONDS * 4, (
-            f"two questions of two processes were not booked one after the other: {len(asked)}"
+            f"two questions of two processes were not booked one after the other: {len(requests)}"
         )
         assert float(generating.read_text()) - begun >= _SECONDS * 2
 
