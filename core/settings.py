@@ -145,8 +145,8 @@ class DataDir:
     """The data directory: raw pages, processed tables, vectors, indexes, rate limits and Prefect's database.
 
     Where it is an object store (`url`, as `s3://bucket/prefix`), `root` is a folder of the user's cache: it has a
-    working copy of each knowledge base, whose content is fetched and pushed by `core.store.session`. `of` gives that of
-    one.
+    working copy of each knowledge base, whose content is fetched and pushed by `core.store.session`. `for_kb` gives
+    that of one.
     """
 
     root: Path
@@ -194,7 +194,7 @@ class DataDir:
     @property
     def vectors(self) -> Path:
         """The vector store. In an object store each knowledge base has its own: ValueError where none was chosen with
-        `of`.
+        `for_kb`.
         """
         if self.url and not self.kb:
             raise ValueError("vectors in an object store belong to a knowledge base")

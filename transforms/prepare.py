@@ -82,7 +82,7 @@ def with_length(items: Iterable[Item], source: Source) -> Iterable[Item]:
     """The items; documents with the `length` of their text, once nothing changes it any more, where the metadata are
     declared to have it.
     """
-    if "length" not in source.told_of_documents:
+    if "length" not in source.document_facts:
         return items
     return (
         replace(item, metadata={**item.metadata, "length": len(item.text)}) if item.kind == "document" else item
@@ -137,7 +137,7 @@ def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | Non
         text = _document_text(draft, source, clean, left_out)
     names = source.metadata if source.metadata is not None else list(draft.fields if source.takes_own_fields else rules)
     metadata = {name: known[name] for name in names if known.get(name) is not None}
-    if "filename" in source.told_of_documents:
+    if "filename" in source.document_facts:
         metadata["filename"] = unquote(urlsplit(draft.url).path.rpartition("/")[2])
     if draft.language is not None:
         metadata.setdefault("language", draft.language)

@@ -164,7 +164,7 @@ class ItemRules(DeclaredModel):
         return dict(self.fields)
 
     @property
-    def told_of_documents(self) -> set[str]:
+    def document_facts(self) -> set[str]:
         """Those of `OF_DOCUMENTS` that the metadata name, and no field has."""
         return (
             set(OF_DOCUMENTS & set(self.metadata or ()) - self.declared_fields().keys())
