@@ -110,17 +110,17 @@ class _Receiver:
 
     def __init__(self) -> None:
         self.addresses: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        self._found: list[str] = []
+        self._resolved: list[str] = []
 
     def resolutionBegan(self, resolution: Any) -> None:
         pass
 
     def addressResolved(self, address: Any) -> None:
-        self._found.append(address.host)
+        self._resolved.append(address.host)
 
     def resolutionComplete(self) -> None:
         if not self.addresses.done():
-            self.addresses.set_result(self._found)
+            self.addresses.set_result(self._resolved)
 
 
 class PrivateAddresses:

@@ -163,7 +163,7 @@ class RunningCrawl:
     def __init__(self, source: SiteSource, raw: RawStore, job: Job) -> None:
         self._source, self._raw, self._job = source, raw, job
         self._process = crawl_process()
-        self._said: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._errors: deque[str] = deque(maxlen=_LINES)
         self._readers = [
             threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)
@@ -237,7 +237,7 @@ class RunningCrawl:
         done = seen = 0
         while True:
             try:
-                line = self._said.get(timeout=_HEARTBEAT_S)
+                line = self._lines.get(timeout=_HEARTBEAT_S)
             except Empty:
                 on_page(done, seen)
                 continue
@@ -255,10 +255,10 @@ class RunningCrawl:
         assert self._process.stdout is not None
         with suppress(ValueError):  # closed while reading: the crawl was stopped
             for line in self._process.stdout:
-                self._said.put(line)
+                self._lines.put(line)
         self._process.wait()
         self._overtime.cancel()
-        self._said.put(None)
+        self._lines.put(None)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None

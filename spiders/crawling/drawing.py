@@ -79,7 +79,7 @@ class Drawing:
         self._moves_to = ""
         self._is_settled = False
         self._under_way: set[Request] = set()
-        self._asked = 0
+        self._requested = 0
         self._changed_at = monotonic()
         self.refused: dict[str, str] = {}  # URL → why the page could not ask for it
 
@@ -195,12 +195,12 @@ class Drawing:
         await route.abort("aborted")  # the page stays as it is
 
     async def _why_not(self, request: Request) -> str | None:
-        self._asked += 1
+        self._requested += 1
         if request.resource_type in self._render.block:
             return "blocked"
         if urlsplit(request.url).scheme not in ("http", "https"):
             return "not http"
-        if self._asked > _MOST_REQUESTS:
+        if self._requested > _MOST_REQUESTS:
             return f"more than {_MOST_REQUESTS} requests"
         try:
             await self._may_ask(request.url)

@@ -43,7 +43,7 @@ class Frontier:
         self._policy = policy
         self._limits = policy.source.limits
         self._sitemaps: deque[Waiting] = deque()
-        self._ahead: deque[Waiting] = deque()
+        self._before_links: deque[Waiting] = deque()
         self._levels: dict[int, dict[str, Waiting]] = {}  # plain links by depth; no level is empty
         self._seen: set[str] = set()
         self._named: set[str] = set()
@@ -59,12 +59,12 @@ class Frontier:
 
     def __len__(self) -> int:
         """Number of pages in the queue, without sitemaps."""
-        return len(self._ahead) + sum(map(len, self._levels.values()))
+        return len(self._before_links) + sum(map(len, self._levels.values()))
 
     @property
     def is_empty(self) -> bool:
         """Whether neither a page nor a sitemap is in the queue."""
-        return not (self._sitemaps or self._ahead or self._levels)
+        return not (self._sitemaps or self._before_links or self._levels)
 
     @property
     def is_done(self) -> bool:
@@ -81,7 +81,10 @@ class Frontier:
         canonical URLs, that this one did not find.
         """
         queued = chain(
-            self._sitemaps, self._ahead, self._under_way.values(), *(level.values() for level in self._levels.values())
+            self._sitemaps,
+            self._before_links,
+            self._under_way.values(),
+            *(level.values() for level in self._levels.values()),
         )
         return [
             *(waiting.url for waiting in queued),
@@ -110,7 +113,7 @@ class Frontier:
 
     def take(self) -> Waiting | None:
         """The next page; None if there is none, or none before the pages of lower depth are answered."""
-        waiting = self._ahead.popleft() if self._ahead else self._take_link()
+        waiting = self._before_links.popleft() if self._before_links else self._take_link()
         if waiting is not None:
             self._taken[waiting.depth] += 1
             self._under_way[id(waiting)] = waiting
@@ -162,7 +165,7 @@ class Frontier:
             if is_link:
                 self._levels.setdefault(waiting.depth, {})[key] = waiting
             else:
-                self._ahead.append(waiting)
+                self._before_links.append(waiting)
             return
         level = next((level for level, links in self._levels.items() if key in links), None)
         if level is not None and (not is_link or waiting.depth < level):

@@ -100,7 +100,7 @@ class Content:
         self.form = _form(page)
         self._drop = drop if self.form in ("html", "xml") else ()
         self.left_out = LeftOut()
-        self._told: set[Any] = set()
+        self._reported: set[Any] = set()
 
     @classmethod
     def from_page(cls, page: Page, source: Source, language: str = "") -> Self:
@@ -112,8 +112,8 @@ class Content:
         """Tallies a text that is left out for a reason; that of the same thing, such as an element that two rules read,
         only once.
         """
-        if (reason, what) not in self._told:
-            self._told.add((reason, what))
+        if (reason, what) not in self._reported:
+            self._reported.add((reason, what))
             self.left_out.add(reason, text)
 
     @cached_property
