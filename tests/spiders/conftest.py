@@ -1,4 +1,4 @@
-"""A real site on loopback, served from a dictionary, which counts what is asked of it."""
+"""A real site on loopback, served from a dictionary, which counts what is asked of it; servers of other hosts."""
 
 import threading
 import time
@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from almanac.spiders.crawling.unknown_urls import made_up_names
+from almanac.spiders.reading.bounded import close_reader
 from tests.forked import forked_crawls
+from tests.spiders.hosts import Host, Serve, make_server
 
 
 @dataclass
@@ -92,3 +95,27 @@ def loopback_site() -> Iterator[Site]:
     yield site
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts servers on addresses of loopback, with TLS where `tls` is a certificate's file."""
+    running: list[ThreadingHTTPServer] = []
+
+    def start(address: str = "127.0.0.1", tls: Path | None = None) -> Host:
+        server = make_server(address, tls)
+        running.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return server.host  # type: ignore[attr-defined, no-any-return]
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def reader_closed_at_end() -> Iterator[None]:
+    """Ends the child process that reads documents once the tests of a module have ended."""
+    yield
+    close_reader()

@@ -1,5 +1,7 @@
 """Questions and answers, in the shapes and languages in which people write them."""
 
+from pathlib import Path
+
 import pytest
 
 from almanac.spiders.reading.dialects import as_shown
@@ -8,6 +10,8 @@ from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.outline import Line, outline
 from tests.growth import assert_linear
+from tests.spiders.file_reading import only_draft, read_items
+from tests.spiders.files import docx, paragraph
 
 
 def markdown_pairs(text: str) -> list[Pair]:
@@ -201,3 +205,60 @@ def test_what_is_no_pair_is_told_in_linear_time_whatever_the_order_of_the_pairs(
     lines, pairs = page(2_000)
     assert list(unpaired(lines, pairs[::-1])) == [f"Note {number}" for number in range(2_000)]
     assert_linear(lambda given: list(unpaired(*given)), page, 500)
+
+
+def test_pairs_are_items_with_addresses_of_their_own(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "a.md": "# FAQ\n## Où ?\nIci.\n",
+        "b.html": "<h1>FAQ</h1><dl><dt>Quand ?<dd>Demain.</dl>",
+        "c.docx": docx(paragraph("Why?", "Heading1") + paragraph("So.")),
+    }
+    drafts, rejects = read_items(tmp_path, {**files, "d.md": "No question."}, format="faq", yields="records")
+    assert [(draft.url, draft.document_id, draft.title, draft.fields) for draft in drafts] == [
+        ("a.md#où", "a.md#où", "Où ?", {"question": "Où ?", "answer": "Ici."}),
+        ("b.html#quand", "b.html#quand", "Quand ?", {"question": "Quand ?", "answer": "Demain."}),
+        ("c.docx#why", "c.docx#why", "Why?", {"question": "Why?", "answer": "So."}),
+    ]
+    assert [(reject.url, reject.reason[:40]) for reject in rejects] == [
+        ("d.md", "no question with an answer found: headin")
+    ]
+
+
+def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
+    text = "# FAQ\n## Tickets\n### How?\nOnline.\n### Why?\nSo.\n"
+    drafts, _ = read_items(
+        tmp_path, {"a.md": text}, format="faq", fields={"at": {"json": "number"}, "part": {"json": "section"}}
+    )
+    assert [(draft.body, draft.title, draft.fields) for draft in drafts] == [
+        ("How?\n\nOnline.", "How?", {"at": 1, "part": "Tickets"}),
+        ("Why?\n\nSo.", "Why?", {"at": 2, "part": "Tickets"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<dl><dt>How?<dd>Online.</dl>", "<details><summary>How?</summary>Online.</details>", "<h2>How?</h2><p>Online."],
+)
+def test_pairs_of_a_page_are_read_by_rules_on_json_alone(tmp_path: Path, page: str) -> None:
+    rules = {"q": {"json": "question", "required": True}, "a": {"json": "answer", "required": True}}
+    assert only_draft(read_items(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {
+        "q": "How?",
+        "a": "Online.",
+    }
+
+
+def test_pairs_of_a_page_leave_it_whole_for_declared_rules(tmp_path: Path) -> None:
+    page = "<details><summary>Why <b>me</b>?</summary><p>So.</p></details>"
+    assert only_draft(
+        read_items(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})
+    ).fields == {"s": "Why me?"}
+
+
+@pytest.mark.parametrize("kind", ["application/ld+json; charset=utf-8", "application/LD+JSON"])
+def test_pairs_in_structured_data_are_read_as_shops_write_it(tmp_path: Path, kind: str) -> None:
+    data = (
+        '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": '
+        '"So."}},]}'
+    )
+    draft = only_draft(read_items(tmp_path, {"a.html": f'<script type="{kind}">{data}</script>'}, format="faq"))
+    assert draft.body == "Why?\n\nSo."
