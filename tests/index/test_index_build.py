@@ -401,7 +401,7 @@ def test_missing_and_altered_vector_parts_are_found(base: Base) -> None:
     assert len(problems) == len(set(pq.read_table(base.chunks).column("text_sha256").to_pylist()))
 
 
-def test_other_embedder_or_digest_is_found(base: Base) -> None:
+def test_another_digest_is_found(base: Base) -> None:
     manifest = base.build()
     assert "digest_differs" in kinds(verify(base, manifest.model_copy(update={"digest": "0" * 64})))
 
