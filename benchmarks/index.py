@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from almanac.core.logs import log_through_stdlib
-from almanac.core.tables import CHUNKS, chunks_table, read_table, write_table
+from almanac.core.tables import CHUNKS, batches_of, chunks_table, read_table, write_table
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
@@ -170,7 +170,7 @@ def make_version(folder: Path, table: str, name: str, parent: str | None) -> dic
         raise SystemExit(f"{name} is not what was built: {problems[:3]}")
     laps.append(time.perf_counter())
     chunks = read_table(folder / table / CHUNKS, ["chunk_id", "text_sha256", "metadata"])
-    derived = derive(folder / table / CHUNKS, Embed())
+    derived = derive(batches_of(folder / table / CHUNKS), Embed())
     finish_version(
         index_dir,
         _manifest(name, parent, digest_of(chunks, _INFO.fingerprint), derived, chunks.num_rows, facts.model_dump()),

@@ -36,6 +36,7 @@ from almanac.core.tables import (
     DOCUMENTS,
     RECORDS,
     TableWriter,
+    batches_of,
     chunks_table,
     items_table,
     read_batches,
@@ -221,7 +222,7 @@ def _version(folder: Path, index_dir: Path, *, from_parent: bool) -> dict[str, A
         documents=folder / "tables" / DOCUMENTS, parent=version_dir(index_dir, parent) if parent else None,
     )  # fmt: skip
     with ThreadPoolExecutor(1) as thread:
-        deriving = thread.submit(derive, chunks, Embed())
+        deriving = thread.submit(derive, batches_of(chunks), Embed())
         built = build_segmented(job)
         derived = deriving.result()
     laps.append(time.perf_counter())

@@ -95,7 +95,7 @@ def try_embedder(
     for number in range(staged.checkpoints):
         embed_checkpoint(texts, number, run.model(), new.store)
     ask = kept_questions(new.store, run.model, run.embedder.query_prompt)
-    recall, was = new.recall(derive(new.chunks, run.embed), ask, questions), None
+    recall, was = new.recall(derive(batches_of(new.chunks), run.embed), ask, questions), None
     if embed_known is not None:
         old = _Sample(run, live, run.staging / "before", live.manifest.embedder)
         old.fill({name: live.tables.batches_of(name) for name in paths}, chosen)

@@ -11,6 +11,7 @@ from almanac.core.durable import remove, write_file
 from almanac.core.extras import installed_version
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
+from almanac.core.tables import batches_of
 from almanac.flows.pipeline.building import Building, build_job
 from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import (
@@ -70,7 +71,7 @@ def build(
     The `fork_server` is started if need be.
     """
     with ThreadPoolExecutor(1) as thread:
-        derived = thread.submit(derive, tables.chunks, run.embed)  # while children build
+        derived = thread.submit(derive, batches_of(tables.chunks), run.embed)  # while children build
         segments: tuple[SegmentUse, ...] = ()
         if building is not None:
             facts = building.finish(on_progress)

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from almanac.core.durable import remove
 from almanac.core.pins import hidden_folder
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
-from almanac.index.build.staged_segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
+from almanac.index.build.staged_segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment
 from almanac.index.composing.made_segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.embedding.precision import resolve
@@ -31,8 +31,6 @@ from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.schemas.manifest import Counts, Derived, Manifest, SegmentUse
-
-_DERIVED_FROM = ["chunk_id", "text_sha256", "metadata", "text"]
 
 
 def forget_in_version(
@@ -66,17 +64,10 @@ def forget_in_version(
         return found
     tables = hidden_folder(folder)
     try:
-        rows = {
-            name: rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()
-        }
-        cleaned = manifest.model_copy(
-            update={
-                "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint),
-                "derived": _derived_anew(tables / CHUNKS, manifest, embed),
-                "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
-                "lineage": _with_takedown(manifest, takedown, found),
-            }
-        )
+        for name in TABLES:
+            if (folder / name).is_file():
+                rewrite(folder / name, tables / name, takedown.urls)
+        cleaned = _after(takedown, found, VersionTables(index_dir, tables, manifest), embed)
         replace_version(index_dir, cleaned, tables, vectors_root, lease=lease)
     finally:
         if tables.is_dir():
@@ -106,17 +97,13 @@ def _forget_in_segments(
     cleaned = _without_content(index_dir, manifest, affected, takedown, vectors_root, lease)
     uses, rest = _renamed(index_dir, manifest, deletions, cleaned, takedown)
 
-    def complete(tables: VersionTables) -> Manifest:
-        counts = {name: sum(batch.num_rows for batch in tables.batches(name, ["source"])) for name in TABLES}
-        update = {
-            "digest": digest_of(tables.batches_of(CHUNKS), manifest.embedder.fingerprint),
-            "derived": _derived_of(tables, manifest, embed),
-            "counts": Counts(records=counts[RECORDS], documents=counts[DOCUMENTS], chunks=counts[CHUNKS]),
-            "lineage": _with_takedown(manifest, takedown, found),
-        }
-        return tables.manifest.model_copy(update=update)
-
-    recompose(index_dir, manifest.model_copy(update={"segments": uses}), rest, complete=complete, lease=lease)
+    recompose(
+        index_dir,
+        manifest.model_copy(update={"segments": uses}),
+        rest,
+        complete=lambda tables: _after(takedown, found, tables, embed),
+        lease=lease,
+    )
     return found
 
 
@@ -201,30 +188,28 @@ def _renumbered(before: Path, after: Path, deleted: RowNumbers, takedown: Takedo
     return numbers
 
 
-def _derived_of(tables: VersionTables, manifest: Manifest, embed: Embed) -> Derived:
-    """Parameters of search for what is left of a version of segments."""
-    folder = unused_folder(tables.index_dir, "derived")
-    try:
-        with TableWriter(folder / CHUNKS, pa.schema([CHUNK_SCHEMA.field(name) for name in _DERIVED_FROM])) as writer:
-            for batch in tables.batches(CHUNKS, _DERIVED_FROM):
-                writer.write(batch)
-        return _derived_anew(folder / CHUNKS, manifest, embed)
-    finally:
-        remove(folder)
+def _after(takedown: Takedown, content: UrlContent, tables: VersionTables, embed: Embed) -> Manifest:
+    """The manifest of a version of which `tables` are left, without the `content` of a takedown."""
+    manifest = tables.manifest
+    rows = {name: sum(batch.num_rows for batch in tables.batches(name, ["source"])) for name in TABLES}
+    entry = {"url": takedown.url, "at": takedown.at, "items": len(content.items), "chunks": len(content.chunks)}
+    return manifest.model_copy(
+        update={
+            "digest": digest_of(tables.batches_of(CHUNKS), manifest.embedder.fingerprint),
+            "derived": _derived_anew(tables, embed),
+            "counts": Counts(records=rows[RECORDS], documents=rows[DOCUMENTS], chunks=rows[CHUNKS]),
+            "lineage": {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]},
+        }
+    )
 
 
-def _derived_anew(chunks: Path, manifest: Manifest, embed: Embed) -> Derived:
+def _derived_anew(tables: VersionTables, embed: Embed) -> Derived:
     """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared
     embedder is another one, or gone.
     """
+    was = tables.manifest
     try:
-        is_declared = describe_embedder(resolve(embed, manifest.embedder)).fingerprint == manifest.embedder.fingerprint
+        is_declared = describe_embedder(resolve(embed, was.embedder)).fingerprint == was.embedder.fingerprint
     except AlmanacError:
         is_declared = False
-    return derive(chunks, embed, known=None if is_declared else manifest.derived.language_fit)
-
-
-def _with_takedown(manifest: Manifest, takedown: Takedown, found: UrlContent) -> dict[str, object]:
-    """The version's lineage, with what was erased."""
-    entry = {"url": takedown.url, "at": takedown.at, "items": len(found.items), "chunks": len(found.chunks)}
-    return {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]}
+    return derive(tables.batches_of(CHUNKS), embed, known=None if is_declared else was.derived.language_fit)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from almanac.core.tables import CHUNKS
-from almanac.index.build.chunk_rows import ChunkRows
+from almanac.core.tables import CHUNKS, batches_of, read_rows
 from almanac.index.lexical.lexical_facts import LEXICAL, analyzer_fingerprint, as_damaged_lexical
 from almanac.index.lexical.postings import MOST_COUNTED, Postings, hash_of_ids, term_hash
 from almanac.index.lexical.writer import COLUMNS, analyzed
@@ -39,11 +38,10 @@ def _probe(postings: Postings, version_dir: Path, problems: ProblemCollector) ->
         return
     rows = np.unique(np.linspace(0, len(postings) - 1, num=min(_PROBES, len(postings)), dtype=np.int64))
     hashes, numbers, counts = (part.tolist() for part in postings.taken(rows, rows))
-    stored = {(number, one): count for one, number, count in zip(hashes, numbers, counts, strict=True)}
-    for number, row in zip(
-        rows.tolist(), ChunkRows(version_dir / CHUNKS, rows, COLUMNS).slice(0, len(rows)).to_pylist(), strict=True
-    ):
-        terms = analyzed(row, postings.facts.language).counts
-        wanted = {(number, term_hash(term)): min(count, MOST_COUNTED) for term, count in terms.items()}
-        if wanted != {key: count for key, count in stored.items() if key[0] == number}:
-            problems.add("probe_failed", f"{LEXICAL}: {row['chunk_id']}", "it has the terms of another text")
+    stored = {(number, term): count for term, number, count in zip(hashes, numbers, counts, strict=True)}
+    for batch, places in read_rows(batches_of(version_dir / CHUNKS), COLUMNS, rows):
+        for number, row in zip(rows[places].tolist(), batch.to_pylist(), strict=True):
+            terms = analyzed(row, postings.facts.language).counts
+            wanted = {(number, term_hash(term)): min(count, MOST_COUNTED) for term, count in terms.items()}
+            if wanted != {key: count for key, count in stored.items() if key[0] == number}:
+                problems.add("probe_failed", f"{LEXICAL}: {row['chunk_id']}", "it has the terms of another text")

@@ -57,5 +57,5 @@ def test_parameters_are_derived_of_all_batches(tmp_path: Path) -> None:
         {**row, "metadata": json.dumps({"language": ["en", "de", None][n % 3]})} for n, row in enumerate(_digested(50))
     ]
     write_table(tmp_path / "chunks.parquet", pa.Table.from_pylist(rows))
-    derived = derive(tmp_path / "chunks.parquet", Embed(), known={"en": 0.5, "de": 0.25, "": 1.0})
+    derived = derive(batches_of(tmp_path / "chunks.parquet"), Embed(), known={"en": 0.5, "de": 0.25, "": 1.0})
     assert derived.language_fit == {"en": 0.5, "de": 0.25, "": 1.0}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from almanac.core.tables import batches_of
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
@@ -57,7 +58,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base.embed(rows)
     build_version(base.job())
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
-        update={"derived": derive(base.chunks, Embed())}
+        update={"derived": derive(batches_of(base.chunks), Embed())}
     )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         yield version

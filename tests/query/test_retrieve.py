@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from almanac.core.tables import batches_of
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.embedding.score_thresholds import ScoreThresholds
@@ -70,7 +71,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base.embed(rows)
     build_version(base.job())
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
-        update={"derived": derive(base.chunks, Embed())}
+        update={"derived": derive(batches_of(base.chunks), Embed())}
     )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         yield version
@@ -159,7 +160,7 @@ def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> N
     base.embed(rows)
     build_version(base.job())
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
-        update={"derived": derive(base.chunks, Embed())}
+        update={"derived": derive(batches_of(base.chunks), Embed())}
     )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         retriever = _retriever(version, workspace="team")

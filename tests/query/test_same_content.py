@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from wordfreq import top_n_list
 
+from almanac.core.tables import batches_of
 from almanac.index.build.builder import build_here
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
@@ -63,7 +64,8 @@ def _version(base: Base, name: str, rows: list[ChunkRow], parent: str | None = N
     base.embed(rows)
     facts = build_here(base.job(name, parent).model_copy(update={"language": "auto"}), lambda *_: None)
     made = base.manifest(name, rows, Verdict(verdict="passed", checks=[]))
-    update = {"language": "auto", "lineage": {"build": facts.model_dump()}, "derived": derive(base.chunks, Embed())}
+    derived = derive(batches_of(base.chunks), Embed())
+    update = {"language": "auto", "lineage": {"build": facts.model_dump()}, "derived": derived}
     finish_version(base.index_dir, made.model_copy(update=update))
     return facts.kind
 
@@ -138,5 +140,5 @@ def test_derived_parameters_do_not_depend_on_the_order_of_rows(tmp_path: Path) -
     derived = []
     for seed in range(3):
         base.embed(random.Random(seed).sample(rows, len(rows)))
-        derived.append(derive(base.chunks, Embed()))
+        derived.append(derive(batches_of(base.chunks), Embed()))
     assert derived[0] == derived[1] == derived[2]
