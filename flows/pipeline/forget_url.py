@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from almanac.core.clock import utc_now
+from almanac.core.digests import digests_of
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
@@ -19,7 +19,7 @@ from almanac.flows.pipeline.validation_results import is_results, write_results
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.segments.segment_store import remove_unnamed_segments
 from almanac.index.upkeep.erase import forget_in_version
-from almanac.index.upkeep.prune import Needs
+from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, note_takedown, takedowns
 from almanac.index.upkeep.url_content import UrlContent, forget_in_tables, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
@@ -189,7 +189,9 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
                 hint="wait for that run; the next takedown or run completes this one",
             )
         keys = pa.array(takedown.keys, pa.string())
-        return forget_vectors(data.vectors, keys.filter(pc.invert(Needs(data, overlook_unreadable=True).among(keys))))
+        needed = needed_keys(data, overlook_unreadable=True)
+        assert needed is not None
+        return forget_vectors(data.vectors, keys.filter(pa.array(~needed.has(digests_of(keys)))))
 
 
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:

@@ -4,19 +4,16 @@ remaining version or run needs.
 
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
-from almanac.core.digests import Digests, DigestSet, digests_of
+from almanac.core.digests import DigestSet, digests_of
 from almanac.core.logs import get_logger
 from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.chroma.leftover import remove_leftovers
-from almanac.index.segments.segment_store import bytes_in, remove_unnamed_segments
+from almanac.index.segments.segment_store import SEGMENT, bytes_in, remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
@@ -35,7 +32,6 @@ from almanac.schemas.reports import PruneResult
 
 _LAST = 3  # newest versions that are kept whatever the declaration says
 _DAY_S = 86_400
-_SEGMENT = "segment.json"  # what a segment has for a manifest
 _log = get_logger("almanac.prune")
 
 
@@ -110,10 +106,8 @@ def _was_refused(index_dir: Path, version: str) -> bool:
 
 
 def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tuple[int, int]:
-    needs = Needs(data)
-
     def needed(fingerprint: str) -> DigestSet | None:
-        keys = needs.of(fingerprint)
+        keys = needed_keys(data, fingerprint)
         if keys is not None:
             keys.add(digests_of(list(keep)))
         return keys
@@ -121,87 +115,48 @@ def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tupl
     return prune_vectors(data.vectors, needed, limit_s)
 
 
-class Needs:
-    """Vector keys that are needed by versions and segments of all knowledge bases, and by the tables of their latest
-    and unfinished runs.
+def needed_keys(
+    data: DataDir, fingerprint: str | None = None, *, overlook_unreadable: bool = False
+) -> DigestSet | None:
+    """Returns the vector keys that are needed by versions and segments of all knowledge bases, and by the tables of
+    their latest and unfinished runs; None where a table cannot be read.
 
-    The tables are read one at a time when keys are asked for; of those with the same content, by the hash in their
-    manifest, one is read.
+    The tables are read one at a time. Memory: 32 bytes for each distinct key, and one table's keys.
 
     Args:
-        overlook_unreadable: Whether to skip tables that cannot be read. Otherwise what is asked of them is not known.
+        data: The data directory.
+        fingerprint: That of the embedder whose keys are asked for; None asks for those of all. A table whose embedder
+            is not known counts for each.
+        overlook_unreadable: Whether to skip tables that cannot be read.
     """
-
-    def __init__(self, data: DataDir, *, overlook_unreadable: bool = False) -> None:
-        self._data = data
-        self._overlooks = overlook_unreadable
-
-    def of(self, fingerprint: str) -> DigestSet | None:
-        """Returns the keys that are needed of one embedder; None where a table cannot be read that may be of it.
-
-        A table whose embedder is not known counts for each. Memory: 32 bytes for each distinct key, and one table's
-        keys.
-        """
-        needed = DigestSet(digests_of([]))
-        return needed if self._read(needed.add, fingerprint) else None
-
-    def among(self, keys: pa.Array) -> pa.Array | None:
-        """Returns which of these keys are needed of any embedder, as a mask; None where a table cannot be read."""
-        digests = digests_of(keys)
-        is_needed = np.zeros(len(digests), dtype=np.bool_)
-
-        def take(found: Digests) -> None:
-            is_needed[DigestSet(found).has(digests)] = True
-
-        return pa.array(is_needed) if self._read(take) else None
-
-    def _read(self, take: Callable[[Digests], None], fingerprint: str | None = None) -> bool:
-        """Passes the keys of each table to `take`; returns whether all that had to be could be read."""
-        read: set[str] = set()  # hashes of tables
-        while True:
-            for path in _chunks_tables(self._data):
-                embedder, content = _facts_beside(path)
-                if fingerprint is not None and embedder not in (None, fingerprint):
-                    continue
-                try:
-                    if content is None or content not in read:
-                        take(digests_of(keys_in(path)))
-                except AlmanacError as error:
-                    if not path.is_file():
-                        break  # a run of another knowledge base moved it: start over
-                    _log.warning("table_unreadable", table=str(path), error=str(error))
-                    if not self._overlooks:
-                        return False
-                else:
-                    read |= {content} if content is not None else set()
-            else:
-                return True
+    needed = DigestSet(digests_of([]))
+    while True:
+        for path in _chunks_tables(data):
+            if fingerprint is not None and _embedder_of(path) not in (None, fingerprint):
+                continue
+            try:
+                needed.add(digests_of(keys_in(path)))
+            except AlmanacError as error:
+                if not path.is_file():
+                    break  # a run of another knowledge base moved it: start over
+                _log.warning("table_unreadable", table=str(path), error=str(error))
+                if not overlook_unreadable:
+                    return None
+        else:
+            return needed
 
 
 def _chunks_tables(data: DataDir) -> list[Path]:
-    kept = (f"index/*/versions/v*/{CHUNKS}", f"index/*/segments/*/{CHUNKS}", f"processed/*/{CHUNKS}")
-    return sorted([*(path for pattern in kept for path in data.root.glob(pattern)), *_staged(data)])
+    """The chunks tables of unfinished runs, which move them to those of the latest, and of versions and segments."""
+    places = ("processed/*/.*/**", "processed/*", "index/*/versions/v*", "index/*/segments/*")
+    return sorted(path for place in places for path in data.root.glob(f"{place}/{CHUNKS}"))
 
 
-def _staged(data: DataDir) -> list[Path]:
-    """Returns the chunks tables of runs that are unfinished."""
-    return list(data.root.glob(f"processed/*/.*/**/{CHUNKS}"))
-
-
-def _facts_beside(chunks: Path) -> tuple[str | None, str | None]:
-    """The embedder's fingerprint and the table's hash, by the manifest of any format beside a chunks table; each None
-    where it is not there.
-    """
-    for name in (MANIFEST, _SEGMENT):
+def _embedder_of(chunks: Path) -> str | None:
+    """The embedder's fingerprint, by the manifest of any format beside a chunks table; None where it is not there."""
+    for name in (MANIFEST, SEGMENT):
         try:
-            manifest = json.loads(chunks.with_name(name).read_text(encoding="utf-8"))
-            fingerprint = str(manifest["embedder"]["fingerprint"])
+            return str(json.loads(chunks.with_name(name).read_text(encoding="utf-8"))["embedder"]["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        try:
-            return fingerprint, next(
-                (str(file["sha256"]) for file in manifest["files"] if file["path"] == CHUNKS), None
-            )
-        except (KeyError, TypeError):
-            return fingerprint, None
-    return None, None
+    return None

@@ -1,6 +1,4 @@
-"""Which vectors are needed: by versions, segments and runs of all knowledge bases, each table read once and one at a
-time.
-"""
+"""Which vectors are needed: by versions, segments and runs of all knowledge bases, each table read by itself."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from almanac.core.digests import digests_of
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.upkeep import prune as module
-from almanac.index.upkeep.prune import Needs
+from almanac.index.upkeep.prune import needed_keys
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors
 from almanac.index.vectors.vector_store import VectorStore
@@ -58,8 +56,8 @@ def data(tmp_path: Path) -> DataDir:
     return data
 
 
-def _needed(needs: Needs, fingerprint: str) -> str | None:
-    keys = needs.of(fingerprint)
+def _needed(data: DataDir, fingerprint: str | None, *, overlook_unreadable: bool = False) -> str | None:
+    keys = needed_keys(data, fingerprint, overlook_unreadable=overlook_unreadable)
     letters = "abcdefghxyz"
     return (
         None
@@ -69,36 +67,24 @@ def _needed(needs: Needs, fingerprint: str) -> str | None:
 
 
 def test_needed_is_what_any_table_of_the_embedder_or_of_an_unknown_one_has(data: DataDir) -> None:
-    assert (_needed(Needs(data), "one"), _needed(Needs(data), "two"), _needed(Needs(data), "three")) == (
+    assert (_needed(data, "one"), _needed(data, "two"), _needed(data, "three")) == (
         "abcdefgh",
         "fghx",
         "fgh",
     )
-    keys = [sha256(letter) for letter in "xyac"]
-    are_needed = Needs(data).among(pa.array(keys))
-    assert are_needed is not None and are_needed.to_pylist() == [True, False, True, True]
-
-
-def test_tables_of_the_same_content_are_read_once(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-
-    def noted(path: Path) -> Any:
-        read.append(path.parent.name)
-        return keys_in(path)
-
-    monkeypatch.setattr(module, "keys_in", noted)
-    _needed(Needs(data), "one")
-    assert sorted(read) == ["5f", "60", "run", "shop", "v0001", "v0003"]
+    keys = needed_keys(data)
+    assert keys is not None
+    assert keys.has(digests_of([sha256(letter) for letter in "xyac"])).tolist() == [True, False, True, True]
 
 
 def test_an_unreadable_table_keeps_the_vectors_that_may_be_its_own(data: DataDir) -> None:
     broken = data.root / "index/shop/segments/5f" / CHUNKS
     broken.write_bytes(b"PAR1 and no more")
-    assert (_needed(Needs(data), "one"), _needed(Needs(data), "two")) == (None, "fghx")
-    assert _needed(Needs(data, overlook_unreadable=True), "one") == "abcfgh"
-    assert Needs(data).among(pa.array(["x"])) is None
+    assert (_needed(data, "one"), _needed(data, "two")) == (None, "fghx")
+    assert _needed(data, "one", overlook_unreadable=True) == "abcfgh"
+    assert needed_keys(data) is None
     broken.with_name("segment.json").unlink()
-    assert _needed(Needs(data), "two") is None
+    assert _needed(data, "two") is None
 
 
 def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(
@@ -110,7 +96,7 @@ def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(
         return keys_in(path)
 
     monkeypatch.setattr(module, "keys_in", moved)
-    assert _needed(Needs(data), "three") == "fh"
+    assert _needed(data, "three") == "fh"
 
 
 def test_no_table_is_read_for_an_embedder_without_old_vectors(tmp_path: Path) -> None:
