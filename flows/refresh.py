@@ -258,7 +258,7 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
                         building = ending.enter_context(Building(run, job, fork_server))
                     elif texts.size <= _SOON:
                         fork_server.start(BUILDER, VERIFIER)
-                    embedded = _embed(run, texts, workers, on_text, building)
+                    embedded = _embed(run, texts, workers, on_text)
                     ledger.note(embedding.embedded_counts(run, surveyed.tables, texts, embedded))
                     if any(part.refused for part in embedded):
                         if building is not None:
@@ -311,17 +311,14 @@ def _compare_and_chunk(
     return judged(ledger, live, pages, items, validated, comparison, tables)
 
 
-def _embed(
-    run: Run, texts: Texts, workers: FanOut | None, on_text: OnProgress, building: Building | None = None
-) -> tuple[Embedded, ...]:
+def _embed(run: Run, texts: Texts, workers: FanOut | None, on_text: OnProgress) -> tuple[Embedded, ...]:
     """Embeds by workers, or here: a task for each checkpoint, or for several where there are many."""
-    on_checkpoint = building.tell if building is not None else lambda: None
     with embedding_slot(run.declaration) if texts.size and in_flow_run() else nullcontext():
         on_text(0, texts.size)
         if embedding.embeds_on_workers(run):
             return (Embedded(do_all(embedding.embed_batch, run, texts, workers, on_text), None, None),)
         spans = spans_of(1, texts.count, _MOST_TASKS)
-        return tuple(embed_texts(run, texts, first, last, on_text, on_checkpoint) for first, last in spans)
+        return tuple(embed_texts(run, texts, first, last, on_text) for first, last in spans)
 
 
 def _without_refused(

@@ -2,9 +2,9 @@
 checkpoint, and a run that is killed leaves them to the next one.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Event
 from types import TracebackType
 from typing import Self
 
@@ -14,7 +14,7 @@ from almanac.flows.pipeline.handles import Live, Tables, Texts
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segment_batches import spec_of
 from almanac.index.build.build_facts import BuildFacts
-from almanac.index.build.builder import BUILDER, More, build_version
+from almanac.index.build.builder import BUILDER, build_version
 from almanac.index.build.child_process import ForkServer
 from almanac.index.build.job import BuildJob
 from almanac.index.build.policy import fits_one_segment
@@ -48,29 +48,29 @@ def build_job(run: Run, version: str, tables: Tables, live: Live | None, *, in_f
 
 
 class Building:
-    """Context manager of a build that `finish` ends, and `tell` tells that more texts have a vector. Unfinished, it
-    ends with the block, and leaves its rows to the next build of the same content.
+    """Context manager of a build that `finish` ends. Unfinished, it ends with the block, and leaves its rows to the
+    next build of the same content.
     """
 
     def __init__(self, run: Run, job: BuildJob, fork_server: ForkServer) -> None:
         remove_leftovers(run.index_dir, but=(job.name or "",))
         self._run, self._fork_server = run, fork_server
-        self._more = More()
+        self._is_embedded = Event()
         self._show: OnProgress = ignore
         fork_server.start(BUILDER, VERIFIER)  # by this thread, with which it ends
         self._thread = ThreadPoolExecutor(1)
         self._built = self._thread.submit(
-            build_version, job, on_progress=self._shown, more=self._more, fork_server=fork_server
+            build_version,
+            job,
+            on_progress=self._shown,
+            until=self._is_embedded,
+            fork_server=fork_server,
         )
-
-    @property
-    def tell(self) -> Callable[[], None]:
-        return self._more.tell
 
     def finish(self, on_progress: OnProgress = ignore) -> BuildFacts:
         """Waits until the version is built: all texts have their vectors. Raises as `build_version`."""
         self._show = on_progress
-        self._more.end()
+        self._is_embedded.set()
         return self._built.result()
 
     def _shown(self, done: int, total: int) -> None:
@@ -82,7 +82,7 @@ class Building:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if not self._built.done():
             self._fork_server.stop()
-        self._more.end()
+        self._is_embedded.set()
         with suppress(Exception):
             self._built.result()
         self._thread.shutdown()

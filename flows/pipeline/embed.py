@@ -1,7 +1,7 @@
 """Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of at most 500."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -102,16 +102,9 @@ def require_affordable(ledger: Ledger, texts: Texts, verdict: Verdict) -> None:
     )
 
 
-def embed_texts(
-    run: Run,
-    texts: Texts,
-    first: int,
-    last: int,
-    on_progress: OnProgress = ignore,
-    on_checkpoint: Callable[[], object] = lambda: None,
-) -> Embedded:
+def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
     """Embeds the checkpoints from `first` to `last`, numbered from 1, each on disk before the next begins;
-    `on_progress` counts the texts of the run, and `on_checkpoint` is called after each.
+    `on_progress` counts the texts of the run.
 
     The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is
     not tried again.
@@ -123,7 +116,6 @@ def embed_texts(
         shown = partial(_count_on, on_progress, number * CHECKPOINT, texts.size)
         part = embed_checkpoint(texts.table, number, embedder, store, count_tokens=counted, on_progress=shown)
         parts.append(part)
-        on_checkpoint()
         name = part.part.stem[:12] if part.part is not None else "none"
         log.info(
             "checkpoint",

@@ -8,17 +8,18 @@ work. It can begin before all texts have a vector: rows are sent as soon as thei
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
+from almanac.core.digests import DigestSet, digests_in, digests_of
 from almanac.core.durable import move, remove
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from almanac.index.lexical.writer import KnownRows
 
 BUILDER = "almanac.index.build.builder"  # the child's module
-# rows up to which words are indexed beside Chroma, which leaves Python's lock to others; for more, the memory of both
-# would add up
-_BESIDE = 20_000
 _SENT = 1000  # rows at a time; Chroma takes up to 5,461
 _WORTH = 250  # rows that have to stay, for a copy of the parent's collection to be cheaper
 # HNSW does not reuse the slots of deleted rows. With 2 % of 3,000 rows changed each time, files grew from 43 to 48 MB
@@ -58,41 +56,11 @@ _MOST_SLOTS = 1.5  # for each row
 _log = get_logger("almanac.build")
 
 
-class More:
-    """Tells a build in another thread that more texts have a vector, and that all have. Iterating over it yields for
-    what was told since the last time.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._count, self._is_over = 0, False
-
-    def tell(self) -> None:
-        with self._changed:
-            self._count += 1
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-
-    def __iter__(self) -> Iterator[int]:
-        seen = 0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda seen=seen: self._is_over or self._count > seen)  # type: ignore[misc]
-                if self._count == seen:
-                    return
-                seen = self._count
-            yield seen
-
-
 def build_version(
     job: BuildJob,
     *,
     on_progress: OnProgress = ignore,
-    more: Iterable[object] | None = None,
+    until: threading.Event | None = None,
     fork_server: ForkServer | None = None,
 ) -> BuildFacts:
     """Builds `job.version_dir` in a child process, without a manifest; returns how it was built.
@@ -103,7 +71,7 @@ def build_version(
     Args:
         job: What to build.
         on_progress: Called with numbers of rows that are in the collection, and of all rows.
-        more: Yields whenever more texts have a vector, and ends once all have; None where all have.
+        until: Set once all texts have a vector; None where all have.
         fork_server: A process that was started ahead.
 
     Raises OperationalError when the directory is not empty or the child dies, DamagedVersion when a vector is missing,
@@ -119,7 +87,7 @@ def build_version(
             on_progress(message["done"], message["total"])
 
     def build(this: BuildJob, on_signal: Callable[[str], None] | None) -> None:
-        run_child(BUILDER, this.model_dump_json(), forward, on_signal=on_signal, more=more, fork_server=fork_server)
+        run_child(BUILDER, this.model_dump_json(), forward, on_signal=on_signal, until=until, fork_server=fork_server)
 
     is_left = job.name is not None and leftover_of(_index_dir(job), job.name).is_dir()
     build(job, crashed.append if is_left or job.parent is not None else None)
@@ -152,7 +120,10 @@ def _empty(job: BuildJob) -> None:
 
 
 def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[object] = ()) -> BuildFacts:
-    """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`."""
+    """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`.
+
+    `more` yields as long as texts may get a vector.
+    """
     from almanac.index.chroma.chroma_client import as_disk_full
     from almanac.index.lexical.writer import build_lexical
 
@@ -174,15 +145,11 @@ def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[o
     _refuse_duplicates(table)
     known = _known_rows(job, table)
 
-    def make_lexical() -> None:
-        build_lexical(job.version_dir, job.language, known)
-
-    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir):
-        made = thread.submit(make_lexical) if len(table) <= _BESIDE else None
+    with as_disk_full(job.version_dir):
+        build_lexical(job.version_dir, job.language, known)  # first: texts may still be without a vector
         rows = _Rows(job, table)
         facts = _fill(job, rows, known, on_progress, more)
         write_quantized(job.version_dir, rows.matrix)
-        (made or thread.submit(make_lexical)).result()
     return facts
 
 
@@ -283,7 +250,7 @@ def _filled(job: BuildJob, rows: "_Rows", begun: _Begun, on_progress: OnProgress
             filling = _Filling(create_collection(client, job.collection, job.kb, job.embedder, len(rows)), rows)
         pending = filling.send(rows.by_id, on_progress)
         for _ in more:
-            pending = filling.send(pending, on_progress, only_new=True)
+            pending = filling.send(pending, on_progress)
         if len(pending := filling.send(pending, on_progress)):
             rows.read_vectors(pending)  # raises
         flush(filling.collection)
@@ -316,13 +283,13 @@ class _Filling:
         self._delete(foreign)
         self._there -= set(foreign)
 
-    def send(self, pending: RowNumbers, on_progress: OnProgress, *, only_new: bool = False) -> RowNumbers:
-        """Sends those of the rows whose vector is there, or has come since the last time; returns the others."""
-        ready = self._rows.have_new_vectors(pending) if only_new else self._rows.have_vectors(pending)
+    def send(self, pending: RowNumbers, on_progress: OnProgress) -> RowNumbers:
+        """Sends those of the rows whose vector is there by now; returns the others."""
+        ready = self._rows.have_vectors(pending)
         numbers = pending[ready]
         self._rows.read_vectors(numbers)
         ids = self._rows.ids.take(pa.array(numbers)).to_pylist()
-        is_left = ~self._is_same[numbers] | np.array([one not in self._there for one in ids], dtype=bool)
+        is_left = ~self._is_same[numbers] | np.array([chunk_id not in self._there for chunk_id in ids], dtype=bool)
         self.found += int(np.count_nonzero(~is_left))
         left = numbers[is_left]
         for begin in range(0, len(left), _SENT):
@@ -369,6 +336,8 @@ class _Rows:
         self.by_id: RowNumbers = pc.sort_indices(self.ids).to_numpy().astype(np.int64)
         self.matrix = create_matrix(job.version_dir, len(table), job.embedder.dimension)
         self._store = VectorStore(self._root, self._embedder)
+        self._digests = digests_of(self._keys)
+        self._have_vectors = np.zeros(len(table), dtype=np.bool_)
         self._seen = set[str]()
 
     def __len__(self) -> int:
@@ -382,31 +351,19 @@ class _Rows:
         same: RowNumbers = earlier.kept[is_same]
         return same
 
-    def have_vectors(self, numbers: RowNumbers) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Of which of these rows a vector is there by now, bool (n,)."""
-        self._store = VectorStore(self._root, self._embedder)
-        self._seen = set(self._store.parts())
-        keys = self._keys.take(pa.array(numbers))
-        absent = keys.take(pa.array(self._store.absent(keys)))
-        is_absent: np.ndarray[Any, np.dtype[np.bool_]] = pc.is_in(keys, value_set=absent).to_numpy(zero_copy_only=False)
-        has: np.ndarray[Any, np.dtype[np.bool_]] = ~is_absent
-        return has
-
-    def have_new_vectors(self, numbers: RowNumbers) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """As `have_vectors`, of parts that have come since: those of other knowledge bases are not read again."""
+    def have_vectors(self, numbers: RowNumbers) -> npt.NDArray[np.bool_]:
+        """Of which of these rows a vector is there by now, bool (n,). Parts that were there the last time, such as
+        those of other knowledge bases, are not read again.
+        """
         self._store = VectorStore(self._root, self._embedder)
         new = set(self._store.parts()) - self._seen
         self._seen |= new
-        found = pa.chunked_array([], pa.string())
+        columns = []
         for name in sorted(new):
             with suppress(DamagedVersion):  # told at the end
-                found = pa.chunked_array(
-                    [*found.chunks, *read_table(self._store.folder / name, ["text_sha256"]).column(0).chunks]
-                )
-        has: np.ndarray[Any, np.dtype[np.bool_]] = pc.is_in(
-            self._keys.take(pa.array(numbers)), value_set=found.combine_chunks().cast(self._keys.type)
-        ).to_numpy(zero_copy_only=False)
-        return has
+                columns.append(read_table(self._store.folder / name, ["text_sha256"]).column(0))
+        self._have_vectors |= DigestSet(digests_in(columns)).has(self._digests)
+        return self._have_vectors[numbers]
 
     def read(self, numbers: RowNumbers) -> list[dict[str, Any]]:
         return [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()]
@@ -440,13 +397,9 @@ def _known_rows(job: BuildJob, table: pa.Table) -> "list[KnownRows]":
 
 
 def _refuse_duplicates(table: pa.Table) -> None:
-    counts = pc.value_counts(table.column("chunk_id"))
-    twice = (
-        [entry["values"].as_py() for entry in counts if entry["counts"].as_py() > 1][:1]
-        if len(counts) < len(table)
-        else []
-    )
-    if twice:
+    counts = table.group_by("chunk_id").aggregate([([], "count_all")])
+    twice = counts.filter(pc.field("count_all") > 1).column("chunk_id")
+    if len(twice):
         raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="a defect: please report it")
 
 

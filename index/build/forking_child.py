@@ -5,26 +5,27 @@ Builder and verifier each take a second and a half of processor time to import C
 which share no client, no file and no thread: this one opens nothing and waits for the child that it has forked, before
 it reads the next job. It has one thread of Python's; those of OpenBLAS and of Arrow's allocator know of forks.
 
-A job is a line of JSON, {"module", "job", "aside"}, and lines `more` and `last` for its child follow it. The child
-answers on stdout, and is followed by a line that tells its exit code, negative for a signal. It ends with this process,
-which ends with its parent.
+A job is a line of JSON, {"module", "job", "aside"}, and a line `all` for its child follows it. The child answers on
+stdout, and is followed by a line that tells its exit code, negative for a signal. It ends with this process, which ends
+with its parent.
 """
 
 import json
 import os
-import queue
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
 from almanac.core.lifetime import die_with_parent
 from almanac.core.settings import quiet_engines
-from almanac.index.build.child_process import ENDED, LAST, MORE, Message
+from almanac.index.build.child_process import ALL, ENDED, Message
 from almanac.schemas.errors import AlmanacError
 
+_PAUSE_S = 0.5  # after which a child looks again for what it waits for
 _ASIDE = 10  # niceness of a child that works beside its parent: embedding is what the run waits for
 
 
@@ -40,7 +41,7 @@ def main() -> None:
     while line := sys.stdin.buffer.readline():
         if not line.endswith(b"\n"):
             return
-        if line.strip().decode() in (MORE, LAST):  # for a child that has ended
+        if line.strip().decode() == ALL:  # for a child that has ended
             continue
         ours = os.getpid()
         child = os.fork()
@@ -51,14 +52,14 @@ def main() -> None:
         os.write(pipe, f"\n{json.dumps({ENDED: code})}\n".encode())
 
 
-def _become(parent: int, asked: dict[str, Any], pipe: int) -> NoReturn:
+def _become(parent: int, order: dict[str, Any], pipe: int) -> NoReturn:
     code = 1
     try:
         die_with_parent()
         if os.getppid() == parent:  # else it has died already
-            if asked["aside"]:
+            if order["aside"]:
                 os.nice(_ASIDE)
-            code = _do(asked["module"], asked["job"], _listen(), pipe)
+            code = _do(order["module"], order["job"], _listen(), pipe)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -66,29 +67,20 @@ def _become(parent: int, asked: dict[str, Any], pipe: int) -> NoReturn:
         os._exit(code)
 
 
-def _listen() -> Iterator[str]:
-    """Yields for each line `more`, until `last`; what is not taken yet is joined. The process ends with its stdin."""
-    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+def _listen() -> Iterator[bool]:
+    """Yields twice a second, until the parent tells that all is there. The process ends with its stdin."""
+    is_all = threading.Event()
 
     def listen() -> None:
-        while line := sys.stdin.buffer.readline():
-            lines.put(line.strip().decode())
+        while sys.stdin.buffer.readline():
+            is_all.set()
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True, name="parent-watch").start()
-
-    def told() -> Iterator[str]:
-        while (line := lines.get()) != LAST:
-            while not lines.empty() and line != LAST:
-                line = lines.get()
-            if line == LAST:
-                return
-            yield line
-
-    return told()
+    return iter(partial(is_all.wait, _PAUSE_S), True)
 
 
-def _do(module: str, job: str, more: Iterator[str], pipe: int) -> int:
+def _do(module: str, job: str, more: Iterator[bool], pipe: int) -> int:
     """Calls the module's `work`, reports an error to the parent, and returns the exit code of the process."""
     with os.fdopen(pipe, "w", encoding="utf-8") as messages:
 

@@ -114,9 +114,9 @@ def make_segmented(
     return finish_version(index_dir, manifest_of(kb, version, chunks).model_copy(update=composed))
 
 
-def child_here(module: str, job: str, on_message: Any, *, more: Any = None, **_: Any) -> None:
+def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
     """What the child does, in this process: it saves the second that Chroma's import takes, dozens of times."""
-    importlib.import_module(module).work(job, on_message, more or ())
+    importlib.import_module(module).work(job, on_message)
 
 
 @contextmanager

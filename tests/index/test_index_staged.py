@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from almanac.core.tables import chunks_table, write_table
-from almanac.index.build.builder import BUILDER, More, build_here, build_version
+from almanac.index.build.builder import BUILDER, build_here, build_version
 from almanac.index.build.child_process import ForkServer
 from almanac.index.chroma.chroma_client import open_client, open_collection
 from almanac.index.chroma.chroma_rows import CHROMA, DATABASE
@@ -195,12 +195,15 @@ def test_other_content_takes_nothing_of_what_is_left(base: Base) -> None:
 
 @pytest.mark.slow
 def test_rows_are_sent_as_their_vectors_arrive(tmp_path: Path) -> None:
-    base, rows, more = Base(tmp_path), _rows(3 * _PART), More()
+    base, rows = Base(tmp_path), _rows(3 * _PART)
+    is_embedded = threading.Event()
     write_table(base.chunks, chunks_table(rows))
     seen: list[int] = []
     built: list[Any] = []
     building = threading.Thread(
-        target=lambda: built.append(build_version(_job(base), on_progress=lambda done, _: seen.append(done), more=more))
+        target=lambda: built.append(
+            build_version(_job(base), on_progress=lambda done, _: seen.append(done), until=is_embedded)
+        )
     )
     building.start()
     store, keys, embedder = VectorStore(base.vectors, INFO), set[str](), HashEmbedder()
@@ -210,11 +213,10 @@ def test_rows_are_sent_as_their_vectors_arrive(tmp_path: Path) -> None:
         }
         keys |= part.keys()
         store.write_part(list(part), embedder.embed_documents(list(part.values())))
-        more.tell()
         while not seen or seen[-1] < begin + _PART:
             assert building.is_alive()
             time.sleep(0.01)
-    more.end()
+    is_embedded.set()
     building.join()
     assert (built[0].added, built[0].found) == (len(rows), 0)
     assert _problems(base) == []
@@ -231,13 +233,13 @@ def test_a_vector_that_never_arrives_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_build_that_is_stopped_is_not_taken_for_one_that_crashed(base: Base) -> None:
     _kill_at(base, 1000)
-    more, fork_server = More(), ForkServer()
+    is_embedded, fork_server = threading.Event(), ForkServer()
     seen = threading.Event()
     failures: list[str] = []
 
     def build() -> None:
         try:
-            build_version(_job(base), on_progress=lambda *_: seen.set(), more=more, fork_server=fork_server)
+            build_version(_job(base), on_progress=lambda *_: seen.set(), until=is_embedded, fork_server=fork_server)
         except OperationalError as error:
             failures.append(error.message)
 
@@ -247,7 +249,7 @@ def test_a_build_that_is_stopped_is_not_taken_for_one_that_crashed(base: Base) -
         building.start()
         assert seen.wait(60)
         fork_server.stop()
-        more.end()
+        is_embedded.set()
         building.join(60)
     assert failures == [f"{BUILDER} was stopped"]
     assert discard_unfinished(base.index_dir) == ["v0001"]

@@ -46,7 +46,7 @@ _ALLOWED = {
     "core/store/objects.py:take": "what broke off, in the file that `write_file` writes",
     "spiders/store/raw.py:journal": "opens a journal, of which each line is added by `append`",
     "spiders/crawling/browser.py": "a browser's profile, in a temporary folder",
-    "index/build/child_process.py:__init__": "a file without a name",
+    "index/build/child_process.py:start": "a file without a name",
     "index/verify/verify_rows.py:_to_open": "a copy in a temporary folder",
     "index/versions/lock.py:writer_lock": "the holder's name, which decides nothing",
     "index/chroma/copy.py": "in a version that is not finished, and thrown away",
