@@ -76,18 +76,18 @@ def recompose(
     Raises DamagedVersion where the whole is not what the manifest says; the existing folder then stays in place.
     """
     folder = version_dir(index_dir, manifest.version)
-    with replacing(folder) as beside:
-        beside.mkdir()
+    with replacing(folder) as successor:
+        successor.mkdir()
         for use in manifest.segments:
             for table, rows in deletions[use.segment].items():
-                write_deleted_rows(beside, use.segment, table, rows)
+                write_deleted_rows(successor, use.segment, table, rows)
         composed = manifest.model_copy(update={"files": []})
         if complete is not None:
-            composed = complete(VersionTables(index_dir, beside, composed))
+            composed = complete(VersionTables(index_dir, successor, composed))
         finding = f"{manifest.version} cannot be put together from its segments"
         hint = f"almanac verify KB {manifest.version} lists what is wrong; almanac run KB builds a new version"
-        require_none(verify_whole(beside, composed), finding, folder, hint)
-        return seal(beside, composed, lease=lease)
+        require_none(verify_whole(successor, composed), finding, folder, hint)
+        return seal(successor, composed, lease=lease)
 
 
 @contextmanager
@@ -95,12 +95,12 @@ def replacing(folder: Path) -> Iterator[Path]:
     """Yields a hidden path beside a folder, and exchanges what the block has put there with the folder, in one step;
     after an error, it is removed.
     """
-    beside = hidden_folder(folder)
+    successor = hidden_folder(folder)
     try:
-        yield beside
-        exchange(beside, folder)
+        yield successor
+        exchange(successor, folder)
     except BaseException:
-        if beside.is_dir():
-            remove(beside)
+        if successor.is_dir():
+            remove(successor)
         raise
-    remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
+    remove_unless_pinned(successor)  # otherwise `discard_unfinished` removes it once no reader has it pinned

@@ -20,7 +20,7 @@ from almanac.index.embedding.precision import resolve
 from almanac.index.segments.segment_store import read_segment, segment_dir
 from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, Deletions, read_deletions, recompose
-from almanac.index.upkeep.rebuild import replace_version, require_tables
+from almanac.index.upkeep.rebuild import replace_folder, require_tables
 from almanac.index.upkeep.takedown import Takedown
 from almanac.index.upkeep.url_content import UrlContent, find_in_tables, is_under, rest_of, rewrite
 from almanac.index.vectors.keys import RowNumbers, keys_in
@@ -68,7 +68,7 @@ def forget_in_version(
             if (folder / name).is_file():
                 rewrite(folder / name, tables / name, takedown.urls)
         cleaned = _after(takedown, found, VersionTables(index_dir, tables, manifest), embed)
-        replace_version(index_dir, cleaned, tables, vectors_root, lease=lease)
+        replace_folder(folder, manifest, cleaned, tables, vectors_root, lease=lease)
     finally:
         if tables.is_dir():
             remove(tables)

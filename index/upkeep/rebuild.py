@@ -50,31 +50,23 @@ def rebuild_version(
     """
     started = time.perf_counter()
     manifest = read_manifest(index_dir, version)
+    folder = version_dir(index_dir, version)
     if manifest.segments:
-        rebuild_segments(index_dir, manifest, vectors_root, lease=lease, on_progress=on_progress)
+        _rebuild_segments(index_dir, manifest, vectors_root, lease, on_progress)
     else:
-        require_tables(version_dir(index_dir, version), manifest)
-        replace_version(
-            index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress
-        )
+        require_tables(folder, manifest)
+        replace_folder(folder, manifest, manifest, folder, vectors_root, lease=lease, on_progress=on_progress)
     seconds = round(time.perf_counter() - started, 3)
     return RebuildResult(
         kb=manifest.kb, version=version, digest=manifest.digest, chunks=manifest.counts.chunks, seconds=seconds
     )
 
 
-def rebuild_segments(
-    index_dir: Path,
-    manifest: Manifest,
-    vectors_root: Path,
-    *,
-    lease: Lease | None = None,
-    on_progress: OnProgress = ignore,
+def _rebuild_segments(
+    index_dir: Path, manifest: Manifest, vectors_root: Path, lease: Lease | None, on_progress: OnProgress
 ) -> None:
     """Rebuilds the damaged segments of a version; all of them where nothing at all is damaged. Then the version's own
-    files are written anew.
-
-    Arguments and errors as `rebuild_version`. What other versions share of these segments is mended with them.
+    files are written anew. What other versions share of these segments is mended with them.
     """
     folder, names = version_dir(index_dir, manifest.version), [use.segment for use in manifest.segments]
     deletions = read_deletions(folder, manifest)
@@ -91,52 +83,38 @@ def rebuild_segments(
             on_progress(before + rows, total)
 
         place = segment_dir(index_dir, name)
-        _replace(place, segment, segment, place, vectors_root, lease, report)
+        replace_folder(place, segment, segment, place, vectors_root, lease=lease, on_progress=report)
         done += segment.counts.chunks
     recompose(index_dir, manifest, deletions, lease=lease)
 
 
-def replace_version(
-    index_dir: Path,
-    manifest: Manifest,
+def replace_folder(
+    folder: Path,
+    before: Sealed,
+    sealed: Manifest | Segment,
     tables: Path,
     vectors_root: Path,
     *,
     lease: Lease | None = None,
     on_progress: OnProgress = ignore,
 ) -> None:
-    """Builds a version for `manifest` from the tables in the folder `tables`, verifies it and exchanges it with the
-    existing version of that name.
+    """Builds a version of one segment, or a segment, anew, verifies it and exchanges its folder.
 
-    Raises DamagedVersion where the build or its verification fails; the existing version then stays in place.
-    """
-    _replace(
-        version_dir(index_dir, manifest.version),
-        read_manifest(index_dir, manifest.version),
-        manifest,
-        tables,
-        vectors_root,
-        lease,
-        on_progress,
-    )
+    Args:
+        folder: The folder.
+        before: Its present manifest, by which vectors that the store has lost are restored.
+        sealed: The manifest of what is built.
+        tables: The folder with the tables that it is built from.
+        vectors_root: Folder of the vector store.
+        lease: The writer's lock, checked before the manifest is written.
+        on_progress: Called with (rows done, rows in total).
 
-
-def _replace(
-    folder: Path,
-    before: Sealed,
-    sealed: Manifest | Segment,
-    tables: Path,
-    vectors_root: Path,
-    lease: Lease | None,
-    on_progress: OnProgress,
-) -> None:
-    """Builds a folder anew as `sealed` says, and exchanges it. `before` is the present manifest of `folder`, from which
-    lost vectors are restored.
+    Raises DamagedVersion where the build or its verification fails; what there was then stays in place.
     """
     given = {name: tables / name for name in TABLES if (tables / name).is_file()}
-    with replacing(folder) as beside:
+    with replacing(folder) as successor:
         job = BuildJob(
-            version_dir=beside,
+            version_dir=successor,
             chunks=given[CHUNKS],
             records=given.get(RECORDS),
             documents=given.get(DOCUMENTS),
@@ -148,16 +126,16 @@ def _replace(
 
         try:
             restore()
-            _build_beside(job, sealed, lease, on_progress)
+            _build_sealed(job, sealed, lease, on_progress)
         except DamagedVersion:
             # Reading the vectors may have shown that a part is damaged: it has been put aside by now.
             if not restore():
                 raise
-            remove(beside)
-            _build_beside(job, sealed, lease, on_progress)
+            remove(successor)
+            _build_sealed(job, sealed, lease, on_progress)
 
 
-def _build_beside(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None, on_progress: OnProgress) -> None:
+def _build_sealed(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None, on_progress: OnProgress) -> None:
     version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
     finding = f"{sealed.called} cannot be built again"
     hint = (

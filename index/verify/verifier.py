@@ -5,19 +5,32 @@ each of its segments and of the whole.
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from almanac.index.build.child_process import ForkServer, Message, run_child
+from almanac.index.build.job import AbsolutePath
 from almanac.index.chroma.chroma_rows import CHROMA
 from almanac.index.segments.segment_store import SEGMENT, SEGMENTS, read_segment, segment_dir
+from almanac.index.segments.version_tables import StoredTables, VersionTables
 from almanac.index.vectors.quantized import QUANTIZED
-from almanac.index.verify.jobs import CompositionJob, VerifyJob
+from almanac.index.verify.files import check_chunks, check_files
+from almanac.index.verify.problem_collector import ProblemCollector
+from almanac.index.verify.verify_composed import check_composition
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import EmbedderInfo, Manifest, Segment, SegmentUse
+from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Outline, Segment, SegmentUse
 from almanac.schemas.reports import Problem
 
 VERIFIER = "almanac.index.verify.verifier"  # the child's module
-_JOB: TypeAdapter[VerifyJob | CompositionJob] = TypeAdapter(VerifyJob | CompositionJob)
+
+
+class VerifyJob(BaseModel):
+    """The input of a verification of one folder, as it is sent to the child process; see `verify_version`."""
+
+    version_dir: AbsolutePath
+    manifest: Manifest | Segment | None
+    vectors_root: AbsolutePath
+    embedder: EmbedderInfo
+    inside: str = ""  # precedes the places of problems
 
 
 def verify_version(
@@ -42,47 +55,37 @@ def verify_version(
         embedder_info: The version's embedder.
         fork_server: Children that were started ahead, of which one is used.
     """
-    job = VerifyJob(
-        version_dir=version_dir.absolute(),
-        manifest=manifest,
-        vectors_root=vectors_root.absolute(),
-        embedder=embedder_info,
-    )
-    problems = _problems_of(job, fork_server)
-    if manifest is not None and manifest.segments:
-        index_dir = version_dir.parent.parent
-        for use in manifest.segments:
-            problems += verify_segment(index_dir, use.segment, vectors_root, embedder_info)
-        problems += _problems_of(_composition_of(index_dir, version_dir, manifest, trusts_seals=False))
-    return problems
+    if manifest is None or not manifest.segments:
+        job = VerifyJob(version_dir=version_dir, manifest=manifest, vectors_root=vectors_root, embedder=embedder_info)
+        return _problems_of(job, fork_server)
+    index_dir = version_dir.parent.parent
+    in_segments = [
+        problem
+        for use in manifest.segments
+        for problem in verify_segment(index_dir, use.segment, vectors_root, embedder_info)
+    ]
+    return in_segments + _problems_of_whole(version_dir, manifest, trusts_seals=False)
 
 
 def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: EmbedderInfo) -> list[Problem]:
     """Returns all problems of a segment, of every row, whether or not a version has deleted it; an empty list means
     that it is intact.
     """
-    folder, inside = segment_dir(index_dir.absolute(), name), f"{SEGMENTS}/{name}/"
+    folder, inside = segment_dir(index_dir, name), f"{SEGMENTS}/{name}/"
     try:
         segment = read_segment(index_dir, name)
     except DamagedVersion as error:
         kind = "unreadable" if (folder / SEGMENT).is_file() else "file_missing"
         return [Problem(kind=kind, where=f"{inside}{SEGMENT}", found=error.message, expected=None)]
     return _problems_of(
-        VerifyJob(
-            version_dir=folder, manifest=segment, vectors_root=vectors_root.absolute(), embedder=embedder, inside=inside
-        )
+        VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root, embedder=embedder, inside=inside)
     )
 
 
 def verify_folder(folder: Path, sealed: Manifest | Segment, vectors_root: Path) -> list[Problem]:
     """Returns the problems of a folder that is built as a single segment, and not sealed yet."""
     return _problems_of(
-        VerifyJob(
-            version_dir=folder.absolute(),
-            manifest=sealed,
-            vectors_root=vectors_root.absolute(),
-            embedder=sealed.embedder,
-        )
+        VerifyJob(version_dir=folder, manifest=sealed, vectors_root=vectors_root, embedder=sealed.embedder)
     )
 
 
@@ -93,16 +96,16 @@ def verify_whole(version_dir: Path, manifest: Manifest) -> list[Problem]:
     Costs some seconds for a million chunks, of which it reads ids, keys and metadata. Places of problems as in
     `verify_version`.
     """
-    own = VerifyJob(
-        version_dir=version_dir.absolute(),
-        manifest=manifest,
-        vectors_root=version_dir.absolute(),
-        embedder=manifest.embedder,
-    )
-    return [
-        *_problems_of(own),
-        *_problems_of(_composition_of(version_dir.parent.parent, version_dir, manifest, trusts_seals=True)),
-    ]
+    return _problems_of_whole(version_dir, manifest, trusts_seals=True)
+
+
+def _problems_of_whole(version_dir: Path, manifest: Manifest, *, trusts_seals: bool) -> list[Problem]:
+    problems: list[Problem] = []
+    collector = ProblemCollector(problems.append)
+    check_files(version_dir, manifest, collector)
+    tables = VersionTables.of(version_dir, manifest)
+    check_composition(tables, manifest.embedder, collector, trusts_seals=trusts_seals)
+    return problems
 
 
 def verify_composition(
@@ -126,14 +129,19 @@ def verify_composition(
         chunks: The run's table, whose chunks have to be exactly the live ones.
         embedder: The version's embedder.
     """
-    places = {"index_dir": index_dir.absolute(), "version_dir": version_dir.absolute(), "chunks": chunks.absolute()}
-    from almanac.index.verify.problem_collector import ProblemCollector
-    from almanac.index.verify.verify_composed import check_composition
-
     problems: list[Problem] = []
+    composed = Outline(
+        version=version_dir.name,
+        run_id="",
+        counts=Counts(records=0, documents=0, chunks=0),
+        segments=list(segments),
+    )
     check_composition(
-        CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True),
+        StoredTables(index_dir, version_dir, composed),
+        embedder,
         ProblemCollector(problems.append),
+        trusts_seals=True,
+        chunks=chunks,
     )
     return problems
 
@@ -168,15 +176,7 @@ def damaged_segments(problems: Sequence[Problem]) -> list[str]:
     )
 
 
-def _composition_of(index_dir: Path, version_dir: Path, manifest: Manifest, *, trusts_seals: bool) -> CompositionJob:
-    return CompositionJob(
-        index_dir=index_dir.absolute(), version_dir=version_dir.absolute(), segments=manifest.segments,
-        embedder=manifest.embedder, manifest=manifest,
-        trusts_seals=trusts_seals,
-    )  # fmt: skip
-
-
-def _problems_of(job: VerifyJob | CompositionJob, fork_server: ForkServer | None = None) -> list[Problem]:
+def _problems_of(job: VerifyJob, fork_server: ForkServer | None = None) -> list[Problem]:
     problems: list[Problem] = []
 
     def collect(message: Message) -> None:
@@ -184,46 +184,31 @@ def _problems_of(job: VerifyJob | CompositionJob, fork_server: ForkServer | None
 
     def collect_crash(name: str) -> None:
         # Chroma memory-maps index files without checking them: a truncated one causes a segmentation fault.
-        where = f"{job.inside}{CHROMA}" if isinstance(job, VerifyJob) else SEGMENTS
-        problems.append(Problem(kind="unreadable", where=where, found=f"reading it ended in {name}", expected="rows"))
+        found = f"reading it ended in {name}"
+        problems.append(Problem(kind="unreadable", where=f"{job.inside}{CHROMA}", found=found, expected="rows"))
 
     run_child(VERIFIER, job.model_dump_json(), collect, on_signal=collect_crash, fork_server=fork_server)
     return problems
 
 
 def work(job_text: str, send: Callable[[Message], None], _: Iterable[object] = ()) -> None:
-    job = _JOB.validate_json(job_text)
-
-    def tell(problem: Problem) -> None:
-        send({"problem": problem.model_dump()})
-
-    if isinstance(job, VerifyJob):
-        verify_here(job, tell)
-        return
-    from almanac.index.verify.problem_collector import ProblemCollector
-    from almanac.index.verify.verify_composed import check_composition
-
-    check_composition(job, ProblemCollector(tell))
+    job = VerifyJob.model_validate_json(job_text)
+    verify_here(job, lambda problem: send({"problem": problem.model_dump()}))
 
 
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """Verifies one folder in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.core.memory import give_back
-    from almanac.index.verify.files import check_chunks, check_files
-    from almanac.index.verify.problem_collector import ProblemCollector
 
     problems = ProblemCollector(send, job.inside)
     altered: list[str] = []
     if job.manifest is not None:
         altered = check_files(job.version_dir, job.manifest, problems)
-    if isinstance(job.manifest, Manifest) and job.manifest.segments:
-        return  # the rest lies in its segments
     collection = job.manifest.collection if job.manifest else None
     table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
-        from almanac.index.verify.mapped_rows import check_mapped_rows
-        from almanac.index.verify.verify_matrix import check_quantized
+        from almanac.index.verify.mapped_rows import check_mapped_rows, check_quantized
         from almanac.index.verify.verify_rows import check_rows
 
         check_mapped_rows(job.version_dir, table, problems)

@@ -18,10 +18,9 @@ from almanac.core.tables import CHUNKS, read_batches
 from almanac.index.chroma.chroma_client import open_client, open_collection, require_database
 from almanac.index.chroma.chroma_rows import CHROMA, DATABASE, STORED_COLUMNS
 from almanac.index.chroma.compared import differences
-from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.verify.mapped_rows import Expected, check_matrix
 from almanac.index.verify.problem_collector import ProblemCollector
-from almanac.index.verify.verify_matrix import check_matrix
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -75,19 +74,6 @@ def check_rows(
     except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read
         where = error.where if isinstance(error, AlmanacError) and error.where else CHROMA
         problems.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
-
-
-class Expected:
-    """The stored vectors of a table's rows; NaN for a row without one, which was reported and is not compared."""
-
-    def __init__(self, places: "np.ndarray[tuple[int], np.dtype[np.int64]]", vectors: Vectors) -> None:
-        self._places, self._vectors = places, vectors
-
-    def at(self, rows: "slice | list[int]") -> Vectors:
-        places = self._places[rows]
-        found = np.full((len(places), self._vectors.shape[1]), np.nan, dtype=np.float32)
-        found[places >= 0] = self._vectors[places[places >= 0]]
-        return found
 
 
 @contextmanager
@@ -185,9 +171,9 @@ def _check_pages(database: Path, problems: ProblemCollector, *, is_sealed: bool)
     """
     check = "integrity_check" if is_sealed else "quick_check"
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
-        [[said]] = opened.execute(f"PRAGMA {check}(1)").fetchall()
-    if said != "ok":
-        problems.add("unreadable", f"{CHROMA}/{DATABASE}", said)
+        [[answer]] = opened.execute(f"PRAGMA {check}(1)").fetchall()
+    if answer != "ok":
+        problems.add("unreadable", f"{CHROMA}/{DATABASE}", answer)
 
 
 def _check_text_index(database: Path, problems: ProblemCollector) -> None:

@@ -95,18 +95,11 @@ def _publish(index_dir: Path, version: str, override: str | None, lease: Lease |
         point_to(index_dir, version)
     else:
         point_to(index_dir, version)
-        _note_if_possible(index_dir, publication)
+        try:
+            note_publication(index_dir, publication)
+        except OSError as error:  # without room for the record, the version is live all the same
+            _log.warning("the publication is not recorded", kb=index_dir.name, version=version, error=str(error))
     _log.info("published", kb=index_dir.name, version=version, previous=previous, override=override)
-
-
-def _note_if_possible(index_dir: Path, publication: Publication) -> None:
-    """Records a publication that has taken place: without room for it, the version is live all the same."""
-    try:
-        note_publication(index_dir, publication)
-    except OSError as error:
-        _log.warning(
-            "the publication is not recorded", kb=index_dir.name, version=publication.version, error=str(error)
-        )
 
 
 def rollback(index_dir: Path, version: str | None = None) -> str:

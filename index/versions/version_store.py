@@ -6,11 +6,9 @@ published one.
 """
 
 import json
-import os
 import re
-from os.path import join
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -49,8 +47,8 @@ def version_names(index_dir: Path) -> list[str]:
     entered.
     """
     try:
-        # a glob passes over what may not be read
-        names = [name for name in os.listdir(index_dir / "versions") if _is_complete(index_dir, name)]  # noqa: PTH208
+        # `iterdir`, since a glob passes over what may not be read
+        names = [path.name for path in (index_dir / "versions").iterdir() if _is_complete(index_dir, path.name)]
     except FileNotFoundError:
         return []
     except PermissionError as error:
@@ -64,10 +62,8 @@ def _is_complete(index_dir: Path, version: str) -> bool:
     """
     if _NAME.fullmatch(version) is None:
         return False
-    # each question asks, and a Path takes longer
-    manifest = join(index_dir, "versions", version, MANIFEST)  # noqa: PTH118
     try:
-        os.stat(manifest)  # noqa: PTH116
+        (version_dir(index_dir, version) / MANIFEST).stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except PermissionError as error:
@@ -154,51 +150,50 @@ def read_outline(index_dir: Path, version: str) -> Outline:
     where it does not say that.
     """
     require_version(index_dir, version)
-    path = version_dir(index_dir, version) / MANIFEST
+    stored = _stored(version_dir(index_dir, version), index_dir, version)
     try:
-        return Outline.model_validate(json.loads(path.read_text(encoding="utf-8")), extra="ignore")
-    except FileNotFoundError as error:
-        raise _is_gone(index_dir, version) from error
-    except PermissionError as error:
-        raise storage_error(error, path) from error
-    except ValueError as error:
-        raise DamagedVersion(
-            f"the manifest of {version} of '{index_dir.name}' does not say where its rows are: {error}", where=str(path)
-        ) from error
+        return Outline.model_validate(stored, extra="ignore")
+    except ValidationError as error:
+        raise _unreadable(index_dir, version, error) from error
 
 
 def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
     """Returns the manifest in `folder`, such as a pinned one; `index_dir` and `version` are for messages. Raises as
     `read_manifest`.
     """
-    kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)
+    stored = _stored(folder, index_dir, version)
+    found = stored.get("format") if isinstance(stored, dict) else None
+    if found != FORMAT:
+        raise (OtherFormat if isinstance(found, int) else DamagedVersion)(
+            f"{version} of '{index_dir.name}' has format {found!r}, and this almanac reads format {FORMAT}",
+            where=str(version_dir(index_dir, version) / MANIFEST),
+            hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
+        )
     try:
-        stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = stored.get("format")
-        if found != FORMAT:
-            raise (OtherFormat if isinstance(found, int) else DamagedVersion)(
-                f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
-                where=where,
-                hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
-            )
         return Manifest.model_validate(stored)
+    except ValidationError as error:
+        raise _unreadable(index_dir, version, error) from error
+
+
+def _stored(folder: Path, index_dir: Path, version: str) -> Any:
+    """The JSON of the manifest in a folder."""
+    where = version_dir(index_dir, version) / MANIFEST
+    try:
+        return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise _is_gone(index_dir, version) from error
+        hint = "almanac versions KB lists what there is"
+        raise NotFound(f"no version '{version}' of '{index_dir.name}' any more", where=str(where), hint=hint) from error
     except PermissionError as error:
-        raise storage_error(error, Path(where)) from error
-    except (ValueError, AttributeError, ValidationError) as error:
-        hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
-        raise DamagedVersion(
-            f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint
-        ) from error
+        raise storage_error(error, where) from error
+    except ValueError as error:
+        raise _unreadable(index_dir, version, error) from error
 
 
-def _is_gone(index_dir: Path, version: str) -> NotFound:
-    where = str(version_dir(index_dir, version) / MANIFEST)
-    return NotFound(
-        f"no version '{version}' of '{index_dir.name}' any more",
-        where=where,
-        hint="almanac versions KB lists what there is",
+def _unreadable(index_dir: Path, version: str, error: Exception) -> DamagedVersion:
+    return DamagedVersion(
+        f"the manifest of {version} of '{index_dir.name}' cannot be read: {error}",
+        where=str(version_dir(index_dir, version) / MANIFEST),
+        hint="almanac rollback KB serves an older version; almanac run KB builds a new one",
     )
 
 
@@ -229,9 +224,7 @@ def read_pointer(index_dir: Path) -> str | None:
     there is no such file.
     """
     try:
-        # each question reads it, and a Path takes as long as reading does
-        with open(join(index_dir, POINTER), "rb") as file:  # noqa: PTH118, PTH123
-            return file.read(_LONGEST_POINTER).decode(errors="replace").strip()
+        return (index_dir / POINTER).read_bytes()[:_LONGEST_POINTER].decode(errors="replace").strip()
     except FileNotFoundError:
         return None
 

@@ -22,8 +22,7 @@ from almanac.index.chroma.chroma_client import add_rows, create_collection, open
 from almanac.index.chroma.chroma_rows import OWN_KEYS, document_of, metadata_of
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.export_chroma import export_chroma
-from almanac.index.verify.jobs import VerifyJob
-from almanac.index.verify.verifier import verify_here
+from almanac.index.verify.verifier import VerifyJob, verify_here
 from almanac.index.versions.publish import publish
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import canonical_json

@@ -28,10 +28,9 @@ from almanac.index.build.job import BuildJob
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.files import check_files
-from almanac.index.verify.jobs import VerifyJob
+from almanac.index.verify.mapped_rows import Expected
 from almanac.index.verify.problem_collector import ProblemCollector
-from almanac.index.verify.verifier import verify_here, verify_version
-from almanac.index.verify.verify_rows import Expected
+from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
 from almanac.index.verify.verify_rows import _probe as probe_rows
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.version_store import (

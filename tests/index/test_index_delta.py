@@ -25,8 +25,7 @@ from almanac.index.build import build_facts as told
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.vector_store import VectorStore
-from almanac.index.verify.jobs import VerifyJob
-from almanac.index.verify.verifier import verify_here, verify_version
+from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import ChunkRow
