@@ -45,8 +45,8 @@ from almanac.core.tables import (
 )
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.build.job import SegmentSpec
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.segments.segment_store import remove_unnamed_segments

@@ -67,7 +67,7 @@ def find_fingerprints() -> None:
     s.
     """
     from almanac.flows.pipeline.fingerprints import read_code
-    from almanac.index.build.build_facts import row_layout
+    from almanac.index.build.job import row_layout
 
     read_code()
     row_layout()

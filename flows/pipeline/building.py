@@ -13,12 +13,10 @@ from almanac.flows.pipeline.embed import embeds_on_workers
 from almanac.flows.pipeline.handles import Live, Tables, Texts
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segment_batches import spec_of
-from almanac.index.build.build_facts import BuildFacts
 from almanac.index.build.builder import BUILDER, build_version
 from almanac.index.build.child_process import ForkServer
-from almanac.index.build.job import BuildJob
+from almanac.index.build.job import BuildFacts, BuildJob, content_name
 from almanac.index.build.policy import fits_one_segment
-from almanac.index.build.staged_segments import content_name
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.version_store import discard_unfinished

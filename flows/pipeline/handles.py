@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from almanac.core.durable import write_file
-from almanac.index.build.build_facts import BuildFacts
+from almanac.index.build.job import BuildFacts
 from almanac.index.build.planner import Plan
 from almanac.index.segments.version_tables import VersionTables
 from almanac.schemas.crawl_outcome import PageCounts, SourceTexts

@@ -11,9 +11,10 @@ from almanac.core.logs import get_logger
 from almanac.flows.pipeline.batches import at_batch
 from almanac.flows.pipeline.handles import Live, PlannedSegments, Tables
 from almanac.flows.pipeline.run import Run
+from almanac.index.build.job import SegmentSpec
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.build.policy import fits_one_segment
-from almanac.index.build.staged_segments import SegmentSpec, StagedSegment, is_intact
+from almanac.index.build.staged_segments import StagedSegment, is_intact
 from almanac.index.composing.made_segments import make_segment_in_own_folder
 
 log = get_logger("almanac.build")

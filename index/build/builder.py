@@ -25,9 +25,8 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
-from almanac.index.build.build_facts import BuildFacts, row_layout
 from almanac.index.build.child_process import ForkServer, Message, run_child
-from almanac.index.build.job import BuildJob
+from almanac.index.build.job import BuildFacts, BuildJob, row_layout
 from almanac.index.chroma.chroma_rows import CHROMA, STORED_COLUMNS
 from almanac.index.chroma.compared import differences
 from almanac.index.chroma.copy import copy_database, copy_file, copy_listed

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.logs import get_logger
 from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
-from almanac.index.build.job import AbsolutePath
+from almanac.index.build.job import AbsolutePath, SegmentSpec
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
-from almanac.index.build.staged_segments import KEYS, SegmentSpec, StagedSegment, Stager, is_intact, keys_of
+from almanac.index.build.staged_segments import KEYS, StagedSegment, Stager, is_intact, keys_of
 from almanac.index.segments.deleted import deleted_rows, write_deleted_rows
 from almanac.index.segments.segment_store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers

@@ -15,64 +15,18 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.durable import remove
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
-from almanac.index.build.build_facts import row_layout
-from almanac.index.build.job import AbsolutePath
+from almanac.index.build.job import SegmentSpec
 from almanac.index.chroma.noted import is_as_sealed
-from almanac.index.lexical.lexical_facts import analyzer_fingerprint
 from almanac.index.segments.segment_store import SEGMENTS, is_sealed, read_segment, segment_dir
-from almanac.index.vectors.quantized import quantized_layout
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import canonical_json, sha256
-from almanac.schemas.manifest import FORMAT, Counts, EmbedderInfo, Sealed
+from almanac.schemas.hashing import sha256
+from almanac.schemas.manifest import Counts
 
 _SCHEMAS = {CHUNKS: CHUNK_SCHEMA, RECORDS: ITEM_SCHEMA, DOCUMENTS: ITEM_SCHEMA}
 # `content_sha256` covers all that a reader sees
 _ITEM_KEY = ("source", "kind", "document_id", "content_sha256", "raw_sha256", "fetched_at")
 _CHUNK_KEY = ("chunk_id", "fetched_at")  # the id covers the rest
 KEYS = {CHUNKS: _CHUNK_KEY, RECORDS: _ITEM_KEY, DOCUMENTS: _ITEM_KEY}
-
-
-class SegmentSpec(BaseModel):
-    """What the segments of a version have in common. With a segment's rows, it determines its content."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kb: str
-    collection: str  # name of the Chroma collection
-    language: str  # as declared: a BCP 47 tag or `auto`
-    embedder: EmbedderInfo
-    vectors_root: AbsolutePath  # folder of the vector store
-
-    @classmethod
-    def of(cls, sealed: Sealed, vectors_root: Path) -> Self:
-        """What a version or segment was made with."""
-        return cls(
-            kb=sealed.kb,
-            collection=sealed.collection,
-            language=sealed.language,
-            embedder=sealed.embedder,
-            vectors_root=vectors_root,
-        )
-
-    @property
-    def making(self) -> str:
-        """Fingerprint of how segments are made: those of another one have to be made again."""
-        made = [
-            FORMAT,
-            self.kb,
-            self.collection,
-            self.language,
-            self.embedder.fingerprint,
-            row_layout(),
-            quantized_layout(),
-            analyzer_fingerprint(),
-        ]
-        return sha256(canonical_json(made))[:16]
-
-
-def content_name(spec: SegmentSpec, digest: str) -> str:
-    """Returns a name for the content of a version of one segment, from the digest of its chunks."""
-    return sha256(f"{spec.making} {digest}")[:32]
 
 
 class StagedSegment(BaseModel):

@@ -18,8 +18,8 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.builder import build_version
 from almanac.index.build.child_process import ForkServer
 from almanac.index.build.digest import DIGESTED, digest_of
-from almanac.index.build.job import BuildJob
-from almanac.index.build.staged_segments import SegmentSpec, StagedSegment, is_intact, unused_folder
+from almanac.index.build.job import BuildJob, SegmentSpec
+from almanac.index.build.staged_segments import StagedSegment, is_intact, unused_folder
 from almanac.index.segments.segment_store import segment_dir
 from almanac.index.verify.verifier import require_as_built, verify_version
 from almanac.index.versions.lock import Lease

@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
-from almanac.index.build.build_facts import BuildFacts, row_layout
 from almanac.index.build.builder import BUILDER
 from almanac.index.build.child_process import ForkServer
+from almanac.index.build.job import BuildFacts, row_layout
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.composing.made_segments import make_segments

@@ -15,12 +15,11 @@ from almanac.core.durable import remove
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
-from almanac.index.build.build_facts import BuildFacts
 from almanac.index.build.builder import build_version
-from almanac.index.build.job import BuildJob
+from almanac.index.build.job import BuildFacts, BuildJob, SegmentSpec
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment, rows_each
-from almanac.index.build.staged_segments import SegmentSpec, unused_folder
+from almanac.index.build.staged_segments import unused_folder
 from almanac.index.composing.version import build_segmented
 from almanac.index.segments.segment_store import segment_dir
 from almanac.index.segments.version_tables import VersionTables
@@ -192,7 +191,7 @@ def _build(
     returned for a single one.
     """
     paths = {"chunks": staged / CHUNKS, "records": staged / RECORDS, "documents": staged / DOCUMENTS}
-    spec = SegmentSpec.of(manifest, vectors_root)
+    spec = SegmentSpec.from_manifest(manifest, vectors_root)
     if fits_one_segment(staged / CHUNKS, limit):
         known = [segment_dir(index_dir, use.segment) for use in manifest.segments]
         job = BuildJob(version_dir=folder, known_from=known, **paths, **dict(spec))

@@ -13,7 +13,8 @@ from almanac.core.pins import hidden_folder
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
-from almanac.index.build.staged_segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment
+from almanac.index.build.job import SegmentSpec
+from almanac.index.build.staged_segments import KEYS, StagedSegment, keys_of, stage_segment
 from almanac.index.composing.made_segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.embedding.precision import resolve
@@ -118,7 +119,7 @@ def _without_content(
     """Makes the segments that take the places of those affected, by the names of these. One that another version needed
     already is found.
     """
-    spec, embedder = SegmentSpec.of(manifest, vectors_root), manifest.embedder
+    spec, embedder = SegmentSpec.from_manifest(manifest, vectors_root), manifest.embedder
     made: dict[str, StagedSegment] = {}
     for name in affected:
         folder = segment_dir(index_dir, name)

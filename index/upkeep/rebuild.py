@@ -11,8 +11,7 @@ from almanac.core.durable import remove
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
-from almanac.index.build.job import BuildJob
-from almanac.index.build.staged_segments import SegmentSpec
+from almanac.index.build.job import BuildJob, SegmentSpec
 from almanac.index.segments.segment_store import read_segment, segment_dir
 from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing, require_unaltered
 from almanac.index.vectors.keys import keys_in
@@ -118,7 +117,7 @@ def replace_folder(
             chunks=given[CHUNKS],
             records=given.get(RECORDS),
             documents=given.get(DOCUMENTS),
-            **dict(SegmentSpec.of(sealed, vectors_root)),
+            **dict(SegmentSpec.from_manifest(sealed, vectors_root)),
         )
 
         def restore() -> int:

@@ -12,9 +12,8 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
 from almanac.index.build.builder import build_version
 from almanac.index.build.digest import digest_of
-from almanac.index.build.job import BuildJob
+from almanac.index.build.job import BuildJob, SegmentSpec
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import build_segmented
 from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.versions.publish import finish_version

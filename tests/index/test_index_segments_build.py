@@ -9,9 +9,9 @@ import pytest
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.build.job import SegmentSpec
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import Size, rows_each, to_merge
-from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import SegmentedBuild, build_segmented
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.segment_store import read_segment, remove_unnamed_segments, segment_dir

@@ -20,7 +20,7 @@ from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline import apply_retention as retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
-from almanac.index.build.build_facts import BuildFacts, row_layout
+from almanac.index.build.job import BuildFacts, row_layout
 from almanac.index.segments.deleted import deleted_file
 from almanac.index.segments.segment_rows import BY_ID, ROWS
 from almanac.index.segments.segment_store import SEGMENTS, remove_unnamed_segments, segment_dir
