@@ -204,8 +204,7 @@ def _copy_of_parent(job: BuildJob, rows: "_Rows", known: "list[KnownRows]") -> _
     total = len(rows)
     try:
         manifest = manifest_in(job.parent, job.parent.parent.parent, job.parent.name)
-        earlier = next((one for one in known if one.folder == job.parent), None)
-        stay = None if earlier is None else len(earlier.kept)
+        earlier = next((rows for rows in known if rows.folder == job.parent), None)
         slots = _slots_of(manifest)
         if (manifest.kb, manifest.collection, manifest.embedder.fingerprint) != (
             job.kb,
@@ -215,8 +214,9 @@ def _copy_of_parent(job: BuildJob, rows: "_Rows", known: "list[KnownRows]") -> _
             return _Begun(why_full="another collection or embedder")
         if slots is None:
             return _Begun(why_full="rows are laid out in another way now")
-        if stay is None or earlier is None:
+        if earlier is None:
             return _Begun(why_full="its table is damaged", parent_damaged=True)
+        stay = len(earlier.kept)
         if stay < _WORTH:
             return _Begun(why_full=f"{stay} rows stay")
         if slots + total - stay > _MOST_SLOTS * total:
@@ -379,7 +379,7 @@ def _known_rows(job: BuildJob, table: pa.Table) -> "list[KnownRows]":
     """
     from almanac.index.lexical.writer import KnownRows
 
-    ids, found = table.column("chunk_id").combine_chunks(), []
+    ids, known = table.column("chunk_id").combine_chunks(), []
     for folder in [*([job.parent] if job.parent else []), *job.known_from]:
         try:
             sealed: Sealed = (
@@ -390,9 +390,9 @@ def _known_rows(job: BuildJob, table: pa.Table) -> "list[KnownRows]":
             _log.warning("damaged: its rows are analyzed again", kb=job.kb, folder=folder.name, why=error.message)
             continue
         places = pc.index_in(ids, value_set=earlier)
-        kept = pc.indices_nonzero(pc.is_valid(places)).to_numpy().astype(np.int64)
-        found.append(KnownRows(folder, sealed, kept, places.take(pa.array(kept)).to_numpy().astype(np.int64)))
-    return found
+        shared = pc.indices_nonzero(pc.is_valid(places)).to_numpy().astype(np.int64)
+        known.append(KnownRows(folder, sealed, shared, places.take(pa.array(shared)).to_numpy().astype(np.int64)))
+    return known
 
 
 def _refuse_duplicates(table: pa.Table) -> None:

@@ -65,5 +65,5 @@ def _languages(metadata: pa.ChunkedArray) -> pa.DictionaryArray:
     chunks, is parsed once.
     """
     encoded = metadata.combine_chunks().dictionary_encode()
-    found = [str(json.loads(text).get("language") or "") for text in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(found, pa.string()))
+    languages = [str(json.loads(text).get("language") or "") for text in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(languages, pa.string()))

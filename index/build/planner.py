@@ -65,7 +65,7 @@ class Plan(BaseModel):
 
 
 @dataclass
-class _Kept:
+class _ParentSegment:
     """A segment of the parent: its row numbers by table that the parent has, and which of them the run has, too."""
 
     name: str
@@ -94,29 +94,31 @@ def plan_version(job: PlanJob) -> Plan:
 def _planned(job: PlanJob) -> Plan:
     paths = {CHUNKS: job.chunks, RECORDS: job.records, DOCUMENTS: job.documents}
     manifest, why_full = _usable_parent(job)
-    kept = [] if manifest is None else [one for use in manifest.segments if (one := _rows_of(job, use)) is not None]
+    rows = [_rows_of(job, use) for use in manifest.segments] if manifest is not None else []
+    segments = [segment for segment in rows if segment is not None]
     is_new, where = {}, {}
     for table, path in paths.items():
-        is_new[table], where[table] = _compared(path, table, job.index_dir, kept)
-    sizes = [Size(one.name, one.chunks, int(one.stays[CHUNKS].sum())) for one in kept]
-    added, removed = (
-        int(is_new[CHUNKS].sum()),
-        sum(len(one.live[CHUNKS]) for one in kept) - sum(size.live for size in sizes),
-    )
+        is_new[table], where[table] = _compared(path, table, job.index_dir, segments)
+    sizes = [Size(segment.name, segment.chunks, int(segment.stays[CHUNKS].sum())) for segment in segments]
+    added = int(is_new[CHUNKS].sum())
+    removed = sum(len(segment.live[CHUNKS]) for segment in segments) - sum(size.live for size in sizes)
     if job.merge_all:
         merged = {size.name for size in sizes if size.chunks < job.limit or size.live < size.chunks}
         merged = merged if len(merged) > 1 or any(size.live < size.chunks for size in sizes) else set()
     else:
         merged = to_merge(sizes, added, job.limit)
-    for one in kept:
-        if one.name in merged:
+    for segment in segments:
+        if segment.name in merged:
             for table in paths:
-                is_new[table][where[table][one.name]] = True
-    stays = [one for one in kept if one.name not in merged and any(one.stays[table].any() for table in paths)]
+                is_new[table][where[table][segment.name]] = True
     staged = list(_staged(job, paths, is_new))
     job.version_dir.mkdir(parents=True, exist_ok=True)
-    uses = [_use(job, one) for one in stays]
-    uses += [SegmentUse(segment=one.name, chunks=one.counts.chunks, deleted=0) for one in staged]
+    uses = [
+        _use(job, segment)
+        for segment in segments
+        if segment.name not in merged and any(segment.stays[table].any() for table in paths)
+    ]
+    uses += [SegmentUse(segment=new.name, chunks=new.counts.chunks, deleted=0) for new in staged]
     return Plan(segments=uses, staged=staged, merged=sorted(merged), added=added, removed=removed, why_full=why_full)
 
 
@@ -134,7 +136,7 @@ def _usable_parent(job: PlanJob) -> tuple[Manifest | None, str | None]:
     return manifest, None
 
 
-def _rows_of(job: PlanJob, use: SegmentUse) -> _Kept | None:
+def _rows_of(job: PlanJob, use: SegmentUse) -> _ParentSegment | None:
     """The parent's rows of a segment, none of them compared yet; None for a segment that is damaged or made in another
     way: its rows count as new.
     """
@@ -158,13 +160,13 @@ def _rows_of(job: PlanJob, use: SegmentUse) -> _Kept | None:
             "a segment of the parent is damaged, and made anew", kb=job.spec.kb, segment=use.segment, why=error.message
         )
         return None
-    return _Kept(use.segment, use.chunks, live, {})
+    return _ParentSegment(use.segment, use.chunks, live, {})
 
 
 def _compared(
-    path: Path, table: str, index_dir: Path, kept: list[_Kept]
+    path: Path, table: str, index_dir: Path, segments: list[_ParentSegment]
 ) -> tuple[npt.NDArray[np.bool_], dict[str, RowNumbers]]:
-    """Compares a table of the run with the parent's rows, and notes in `kept` which of these stay.
+    """Compares a table of the run with the parent's rows, and notes in `segments` which of these stay.
 
     Returns which rows of the run's table are new, bool (rows,), and by segment the row numbers in the run's table of
     the segment's rows that stay.
@@ -173,40 +175,40 @@ def _compared(
     is_new = np.ones(len(now), dtype=np.bool_)
     where: dict[str, RowNumbers] = {}
     before = [
-        keys_of(read_table(segment_dir(index_dir, one.name) / table, list(KEYS[table])), table).take(
-            pa.array(one.live[table])
+        keys_of(read_table(segment_dir(index_dir, segment.name) / table, list(KEYS[table])), table).take(
+            pa.array(segment.live[table])
         )
-        for one in kept
+        for segment in segments
     ]
-    if not kept:
+    if not segments:
         return is_new, where
     places = pc.fill_null(
         pc.index_in(
-            pa.chunked_array([chunk for one in before for chunk in one.chunks], pa.large_string()), value_set=now
+            pa.chunked_array([chunk for keys in before for chunk in keys.chunks], pa.large_string()), value_set=now
         ),
         -1,
     )
     places = places.to_numpy().astype(np.int64)
     begin = 0
-    for one in kept:
-        found = places[begin : begin + len(one.live[table])]
-        begin += len(found)
+    for segment in segments:
+        its_places = places[begin : begin + len(segment.live[table])]
+        begin += len(its_places)
         # A row that is live twice, by a defect, stays once.
-        first = np.zeros(len(found), dtype=np.bool_)
-        first[np.unique(found, return_index=True)[1]] = True
-        one.stays[table] = (found >= 0) & first & (is_new[found] if len(found) else first)
-        where[one.name] = found[one.stays[table]]
-        is_new[where[one.name]] = False
+        first = np.zeros(len(its_places), dtype=np.bool_)
+        first[np.unique(its_places, return_index=True)[1]] = True
+        segment.stays[table] = (its_places >= 0) & first & (is_new[its_places] if len(its_places) else first)
+        where[segment.name] = its_places[segment.stays[table]]
+        is_new[where[segment.name]] = False
     return is_new, where
 
 
-def _use(job: PlanJob, one: _Kept) -> SegmentUse:
+def _use(job: PlanJob, segment: _ParentSegment) -> SegmentUse:
     """Writes the deletions of a segment that is kept; returns its use."""
-    folder = segment_dir(job.index_dir, one.name)
-    gone = {table: one.gone(table, rows_in(folder / table)) for table in KEYS}
+    folder = segment_dir(job.index_dir, segment.name)
+    gone = {table: segment.gone(table, rows_in(folder / table)) for table in KEYS}
     for table, rows in gone.items():
-        write_deleted_rows(job.version_dir, one.name, table, rows)
-    return SegmentUse(segment=one.name, chunks=one.chunks, deleted=len(gone[CHUNKS]))
+        write_deleted_rows(job.version_dir, segment.name, table, rows)
+    return SegmentUse(segment=segment.name, chunks=segment.chunks, deleted=len(gone[CHUNKS]))
 
 
 def _staged(job: PlanJob, paths: dict[str, Path], wanted: dict[str, npt.NDArray[np.bool_]]) -> Iterator[StagedSegment]:

@@ -48,13 +48,14 @@ def to_merge(segments: Sequence[Size], added: int, limit: int) -> set[str]:
     """
     merged = {segment.name for segment in segments if segment.chunks - segment.live > _MOST_DELETED * segment.chunks}
     while True:
-        rest = [one for one in segments if one.name not in merged]
-        new = added + sum(one.live for one in segments if one.name in merged)
-        small = [_magnitude(size) for size in [*(one.chunks for one in rest), *([new] if new else [])] if size < limit]
-        crowded = max((one for one in small if small.count(one) > _MOST_ALIKE), default=None)
+        rest = [segment for segment in segments if segment.name not in merged]
+        new = added + sum(segment.live for segment in segments if segment.name in merged)
+        sizes = [*(segment.chunks for segment in rest), *([new] if new else [])]
+        small = [_magnitude(size) for size in sizes if size < limit]
+        crowded = max((magnitude for magnitude in small if small.count(magnitude) > _MOST_ALIKE), default=None)
         if crowded is None:
             return merged
-        merged |= {one.name for one in rest if one.chunks < limit and _magnitude(one.chunks) <= crowded}
+        merged |= {segment.name for segment in rest if segment.chunks < limit and _magnitude(segment.chunks) <= crowded}
 
 
 def rows_each(rows: int, limit: int) -> int:

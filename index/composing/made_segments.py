@@ -52,25 +52,26 @@ def make_segments(
     Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child
     dies, StorageError where the disk fails, RunLocked where `lease` was lost.
     """
-    new = [one for one in staged if one.folder is not None]
-    total = sum(one.counts.chunks for one in new)
+    new = [segment for segment in staged if segment.folder is not None]
+    total = sum(segment.counts.chunks for segment in new)
     done: dict[str, int] = {}
     is_over = threading.Event()
 
-    def make(one: StagedSegment) -> None:
+    def make(segment: StagedSegment) -> None:
         def report(rows: int, _: int) -> None:
             if is_over.is_set():
                 raise _StoppedError  # ends the child, which would go on for minutes
-            done[one.name] = rows
+            done[segment.name] = rows
             on_progress(sum(done.values()), total)
 
-        assert one.folder is not None
-        _make(index_dir, spec, one, one.folder, known_from, lease, report, fork_server)
-        put_in_place(index_dir, one.name, one.folder)
+        assert segment.folder is not None
+        _make(index_dir, spec, segment, segment.folder, known_from, lease, report, fork_server)
+        put_in_place(index_dir, segment.name, segment.folder)
 
     with ThreadPoolExecutor(max(1, min(len(new), processors()))) as threads:
         try:
-            for made in [threads.submit(make, one) for one in sorted(new, key=lambda one: -one.counts.chunks)]:
+            largest_first = sorted(new, key=lambda segment: -segment.counts.chunks)
+            for made in [threads.submit(make, segment) for segment in largest_first]:
                 made.result()
         except BaseException:  # also where the run is interrupted
             is_over.set()
@@ -79,16 +80,16 @@ def make_segments(
 
 
 def make_segment_in_own_folder(
-    index_dir: Path, spec: SegmentSpec, one: StagedSegment, *, known_from: Sequence[str] = ()
+    index_dir: Path, spec: SegmentSpec, segment: StagedSegment, *, known_from: Sequence[str] = ()
 ) -> None:
     """Makes a staged segment, whose tables stay as they are: another process may do so at the same time. Arguments and
     errors as in `make_segments`.
     """
     folder = unused_folder(index_dir, "made")
     try:
-        _make(index_dir, spec, one, folder, known_from, None, ignore, None)
-        if not is_intact(index_dir, one.name):
-            put_in_place(index_dir, one.name, folder)
+        _make(index_dir, spec, segment, folder, known_from, None, ignore, None)
+        if not is_intact(index_dir, segment.name):
+            put_in_place(index_dir, segment.name, folder)
     finally:
         if folder.exists():
             remove(folder)
@@ -101,7 +102,7 @@ class _StoppedError(Exception):
 def _make(
     index_dir: Path,
     spec: SegmentSpec,
-    one: StagedSegment,
+    staged: StagedSegment,
     folder: Path,
     known_from: Sequence[str],
     lease: Lease | None,
@@ -109,24 +110,24 @@ def _make(
     fork_server: ForkServer | None,
 ) -> None:
     """Builds, verifies and seals a staged segment in a folder, which is the staged one or another."""
-    assert one.folder is not None
+    assert staged.folder is not None
     job = BuildJob(
         version_dir=folder,
-        chunks=one.folder / CHUNKS,
-        records=one.folder / RECORDS,
-        documents=one.folder / DOCUMENTS,
+        chunks=staged.folder / CHUNKS,
+        records=staged.folder / RECORDS,
+        documents=staged.folder / DOCUMENTS,
         known_from=[segment_dir(index_dir, name) for name in known_from],
-        name=one.name,
+        name=staged.name,
         **dict(spec),
     )
     facts = build_version(job, on_progress=on_progress, fork_server=fork_server)
     problems = verify_version(folder, None, spec.vectors_root, spec.embedder, fork_server=fork_server)
     require_as_built(problems, "a new segment", folder)
     segment = Segment(
-        segment=one.name,
+        segment=staged.name,
         kb=spec.kb,
         digest=digest_of(read_table(folder / CHUNKS, DIGESTED), spec.embedder.fingerprint),
-        counts=one.counts,
+        counts=staged.counts,
         embedder=spec.embedder,
         derived=Derived(language_fit={}),
         collection=spec.collection,

@@ -1,8 +1,7 @@
 """Builds a version of several segments: plans it, and makes the segments that are new."""
 
 from contextlib import nullcontext
-
-from pydantic import BaseModel, ConfigDict
+from typing import NamedTuple
 
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
@@ -19,10 +18,8 @@ from almanac.schemas.manifest import SegmentUse
 _log = get_logger("almanac.build")
 
 
-class SegmentedBuild(BaseModel):
+class SegmentedBuild(NamedTuple):
     """How a version of several segments was built, and the segments that it consists of."""
-
-    model_config = ConfigDict(frozen=True)
 
     facts: BuildFacts
     segments: tuple[SegmentUse, ...]
@@ -52,9 +49,9 @@ def build_segmented(
                 "segments are merged",
                 kb=job.spec.kb,
                 segments=len(plan.merged),
-                chunks=sum(one.counts.chunks for one in plan.staged),
+                chunks=sum(segment.counts.chunks for segment in plan.staged),
             )
-        remove_leftovers(job.index_dir, but=[one.name for one in plan.staged])
+        remove_leftovers(job.index_dir, but=[segment.name for segment in plan.staged])
         make_segments(
             job.index_dir,
             job.spec,
@@ -64,7 +61,7 @@ def build_segmented(
             on_progress=on_progress,
             fork_server=fork_server,
         )
-    written = sum(one.counts.chunks for one in plan.staged)
+    written = sum(segment.counts.chunks for segment in plan.staged)
     kind = "full" if written == sum(use.live for use in plan.segments) else "segments"
     facts = BuildFacts(
         kind=kind,

@@ -60,20 +60,20 @@ def forget_in_version(
         return _forget_in_segments(index_dir, manifest, takedown, vectors_root, embed, lease=lease)
     # a table that is lost may have had the content, which Chroma's files then still have
     require_tables(folder, manifest)
-    found = find_in_tables(folder, takedown.urls)
-    if not found.items and not found.chunks:
-        return found
+    content = find_in_tables(folder, takedown.urls)
+    if not content.items and not content.chunks:
+        return content
     tables = hidden_folder(folder)
     try:
         for name in TABLES:
             if (folder / name).is_file():
                 rewrite(folder / name, tables / name, takedown.urls)
-        cleaned = _after(takedown, found, VersionTables(index_dir, tables, manifest), embed)
+        cleaned = _after(takedown, content, VersionTables(index_dir, tables, manifest), embed)
         replace_folder(folder, manifest, cleaned, tables, vectors_root, lease=lease)
     finally:
         if tables.is_dir():
             remove(tables)
-    return found
+    return content
 
 
 def _forget_in_segments(
@@ -86,26 +86,25 @@ def _forget_in_segments(
     lease: Lease | None = None,
 ) -> UrlContent:
     deletions = read_deletions(version_dir(index_dir, manifest.version), manifest)
-    found, affected = UrlContent(), []
+    erased, affected = UrlContent(), []
     for use in manifest.segments:
         folder = segment_dir(index_dir, use.segment)
         require_tables(folder, read_segment(index_dir, use.segment))
         content = find_in_tables(folder, takedown.urls)
-        found.add(content)
+        erased.add(content)
         affected += [use.segment] if content.items or content.chunks else []
     if not affected:
-        return found
+        return erased
     cleaned = _without_content(index_dir, manifest, affected, takedown, vectors_root, lease)
     uses, rest = _renamed(index_dir, manifest, deletions, cleaned, takedown)
-
     recompose(
         index_dir,
         manifest.model_copy(update={"segments": uses}),
         rest,
-        complete=lambda tables: _after(takedown, found, tables, embed),
+        complete=lambda tables: _after(takedown, erased, tables, embed),
         lease=lease,
     )
-    return found
+    return erased
 
 
 def _without_content(
@@ -127,9 +126,8 @@ def _without_content(
             VectorStore(vectors_root, embedder), keys_in(folder / CHUNKS), folder, read_segment(index_dir, name)
         )
         made[name] = stage_segment(index_dir, spec, {table: rest_of(folder / table, takedown.urls) for table in TABLES})
-    make_segments(
-        index_dir, spec, list({one.name: one for one in made.values()}.values()), known_from=affected, lease=lease
-    )
+    different = {segment.name: segment for segment in made.values()}
+    make_segments(index_dir, spec, list(different.values()), known_from=affected, lease=lease)
     return made
 
 
@@ -179,8 +177,8 @@ def _renumbered(before: Path, after: Path, deleted: RowNumbers, takedown: Takedo
         return deleted
     name = before.name
     rows = read_table(before, [*KEYS[name], "url"]).take(pa.array(deleted))
-    kept = keys_of(rows.filter(pc.invert(is_under(rows.column("url"), takedown.urls))), name)
-    places = pc.index_in(kept, value_set=keys_of(read_table(after, list(KEYS[name])), name).combine_chunks())
+    keys = keys_of(rows.filter(pc.invert(is_under(rows.column("url"), takedown.urls))), name)
+    places = pc.index_in(keys, value_set=keys_of(read_table(after, list(KEYS[name])), name).combine_chunks())
     if places.null_count:
         raise OperationalError(
             "a deleted row is lost in a segment without a takedown", where=str(after), hint="a defect: please report it"

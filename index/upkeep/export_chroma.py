@@ -49,19 +49,19 @@ def export_chroma(index_dir: Path, version: str, out: Path) -> ExportedChroma:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError("that is not an empty directory", where=str(out), hint="--out names one that is new or empty")
     manifest = read_manifest(index_dir, version)
-    beside = temporary_beside(out)
+    temporary = temporary_beside(out)
     with as_storage_error(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         sweep(out.parent.glob(f".{out.name}.*.tmp"))  # of exports that were killed
         try:
-            beside.mkdir()
+            temporary.mkdir()
             # In a child, whose freed memory is overwritten: Chroma's index files take over what is left in memory, such
             # as a text that is deleted.
-            job = ExportJob(index_dir=index_dir, version=version, target=beside)
+            job = ExportJob(index_dir=index_dir, version=version, target=temporary)
             run_child("almanac.index.upkeep.export_chroma", job.model_dump_json(), _unexpected)
-            move(beside / CHROMA, out)
+            move(temporary / CHROMA, out)
         finally:
-            remove(beside)
+            remove(temporary)
     return ExportedChroma(
         kb=manifest.kb, version=version, out=str(out), collection=manifest.collection, chunks=manifest.counts.chunks
     )
@@ -84,9 +84,9 @@ def _write_collection(job: ExportJob) -> None:
             if len(rows):
                 add_rows(collection, rows.to_pylist(), vectors)
         flush(collection)
-        if (found := collection.count()) != wanted:
+        if (count := collection.count()) != wanted:
             raise DamagedVersion(
-                f"{found} rows were exported, and {manifest.version} has {wanted}",
+                f"{count} rows were exported, and {manifest.version} has {wanted}",
                 where=str(version_dir(job.index_dir, job.version)),
                 hint="almanac verify KB VERSION says what is wrong",
             )

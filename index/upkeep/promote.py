@@ -154,17 +154,17 @@ def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: 
         if is_intact(index_dir, use.segment):
             continue
         pin = Pin(segment_dir(source.index(manifest.kb), use.segment))
-        beside = unused_folder(index_dir, "promoted")
+        successor = unused_folder(index_dir, "promoted")
         try:
             segment = segment_in(pin.folder)
             copied = segment.model_copy(update={"files": []})
-            copy_listed(pin.folder, segment, beside)
-            _complete_copy(source, target, pin.folder, copied, segment, beside)
-            seal(beside, copied, lease=lease)
-            put_in_place(index_dir, use.segment, beside)
+            copy_listed(pin.folder, segment, successor)
+            _complete_copy(source, target, pin.folder, copied, segment, successor)
+            seal(successor, copied, lease=lease)
+            put_in_place(index_dir, use.segment, successor)
         except BaseException:
-            if beside.is_dir():
-                remove(beside)
+            if successor.is_dir():
+                remove(successor)
             raise
         finally:
             pin.close()
@@ -191,7 +191,7 @@ def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
     """
     live = read_pointer(index_dir)
     same = [version for version in list_versions(index_dir) if _content_of(version) == _content_of(manifest)]
-    return max(same, key=lambda one: (one.version == live, version_number(one.version)), default=None)
+    return max(same, key=lambda equal: (equal.version == live, version_number(equal.version)), default=None)
 
 
 def _content_of(manifest: Manifest) -> tuple[object, ...]:
@@ -223,11 +223,11 @@ def _refuse_forgotten(source: DataDir, index_dir: Path, folder: Path, manifest: 
     Rows that it has deleted count, since its segments still have them.
     """
     forgotten = forgotten_urls(index_dir)
-    found = find_in_version(source.index(manifest.kb), folder, manifest, forgotten) if forgotten else None
-    if found is not None and found.items:
+    content = find_in_version(source.index(manifest.kb), folder, manifest, forgotten) if forgotten else None
+    if content is not None and content.items:
         raise UsageError(
-            f"{manifest.version} holds {len(found.items)} items that were taken down there; the first: "
-            f"{min(found.items)[1]}",
+            f"{manifest.version} holds {len(content.items)} items that were taken down there; the first: "
+            f"{min(content.items)[1]}",
             where=str(index_dir),
             hint="almanac forget KB URL takes them down here, too; then promote the version again",
         )

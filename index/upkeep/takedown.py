@@ -38,10 +38,11 @@ def takedowns(index_dir: Path) -> list[Takedown]:
     path = index_dir / _RECORD
     if not path.is_file():
         return []
-    found = []
+    entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
         try:
-            found += [_takedown_in(line)] if line.strip() else []
+            if line.strip():
+                entries.append(Takedown.model_validate(unchecked(json.loads(line))))
         except ValueError as error:
             hint = (
                 "bring the file back from a backup; or remove the line, and then almanac forget KB URL --anyway "
@@ -50,12 +51,7 @@ def takedowns(index_dir: Path) -> list[Takedown]:
             raise StorageError(
                 "a takedown cannot be read, and what it forbids is not known", where=f"{path}:{number}", hint=hint
             ) from error
-    return found
-
-
-def _takedown_in(line: str) -> Takedown:
-    """The takedown in a line. Raises ValueError where the line was altered."""
-    return Takedown.model_validate(unchecked(json.loads(line)))
+    return entries
 
 
 def _line_of(takedown: Takedown) -> str:
@@ -71,5 +67,5 @@ def forgotten_urls(index_dir: Path) -> frozenset[str]:
 
 def note_takedown(index_dir: Path, takedown: Takedown) -> None:
     """Records a takedown, replacing an earlier one of the same URL."""
-    lines = {one.url: one for one in takedowns(index_dir)} | {takedown.url: takedown}
+    lines = {entry.url: entry for entry in takedowns(index_dir)} | {takedown.url: takedown}
     write_file(index_dir / _RECORD, "".join(map(_line_of, lines.values())))

@@ -48,7 +48,7 @@ def table_folders(index_dir: Path) -> list[Path]:
     A version whose manifest cannot be read counts as a single segment. Segments that a version names are among them
     even if they are gone.
     """
-    found, segments = [], {path.parent: None for path in sorted((index_dir / SEGMENTS).glob(f"*/{SEGMENT}"))}
+    folders, segments = [], {path.parent: None for path in sorted((index_dir / SEGMENTS).glob(f"*/{SEGMENT}"))}
     for version in versions_to_clean(index_dir):
         folder = version_dir(index_dir, version)
         try:
@@ -56,36 +56,36 @@ def table_folders(index_dir: Path) -> list[Path]:
         except AlmanacError:
             named = []
         segments |= {segment_dir(index_dir, use.segment): None for use in named}
-        found += [] if named else [folder]
-    return [*found, *segments]
+        folders += [] if named else [folder]
+    return [*folders, *segments]
 
 
 def find_in_version(index_dir: Path, folder: Path, manifest: Manifest, urls: Collection[str]) -> UrlContent:
     """Returns the content of these URLs in a version, and in rows of its segments that it has deleted. Raises
     DamagedVersion as `find_in_tables`.
     """
-    found = UrlContent()
+    content = UrlContent()
     for tables in [segment_dir(index_dir, use.segment) for use in manifest.segments] or [folder]:
-        found.add(find_in_tables(tables, urls))
-    return found
+        content.add(find_in_tables(tables, urls))
+    return content
 
 
 def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     """Returns the content of these URLs in the tables of a folder: of a version, a segment or the latest run. Raises
     DamagedVersion where one is unreadable.
     """
-    found = UrlContent()
+    content = UrlContent()
     for name in (RECORDS, DOCUMENTS):
         if (folder / name).is_file():
             for rows in _under(folder / name, ["source", "document_id", "url"], urls):
-                found.items |= set(
+                content.items |= set(
                     zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True)
                 )
     if (folder / CHUNKS).is_file():
         for rows in _under(folder / CHUNKS, ["chunk_id", "text_sha256", "url"], urls):
-            found.chunks |= set(rows.column("chunk_id").to_pylist())
-            found.keys |= set(rows.column("text_sha256").to_pylist())
-    return found
+            content.chunks |= set(rows.column("chunk_id").to_pylist())
+            content.keys |= set(rows.column("text_sha256").to_pylist())
+    return content
 
 
 def urls_in_tables(folder: Path) -> Iterator[str]:
@@ -102,17 +102,17 @@ def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     """Removes the content of these URLs from the latest run's tables and returns it. If a table cannot be read, all are
     removed; the next run writes them.
     """
-    found = UrlContent()
+    content = UrlContent()
     try:
-        found = find_in_tables(folder, urls)
+        content = find_in_tables(folder, urls)
     except DamagedVersion:
         for name in TABLES:
             remove(folder / name)
-    if found.items or found.chunks:
+    if content.items or content.chunks:
         for name in TABLES:
             if (folder / name).is_file():
                 rewrite(folder / name, folder / name, urls)
-    return found
+    return content
 
 
 def rewrite(source: Path, target: Path, urls: Collection[str]) -> int:

@@ -35,8 +35,8 @@ def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector)
             problems.add("file_missing", stored.path, None, stored.sha256)
         elif not os.access(path, os.R_OK):
             problems.add("unreadable", stored.path, f"it may not be read by user {os.geteuid()}", stored.sha256)
-        elif (found := file_sha256(path)) != stored.sha256:
-            problems.add("file_altered", stored.path, found, stored.sha256)
+        elif (digest := file_sha256(path)) != stored.sha256:
+            problems.add("file_altered", stored.path, digest, stored.sha256)
         else:
             continue
         differing.append(stored.path)
@@ -48,9 +48,9 @@ def _check_manifest(version_dir: Path, name: str, hash_name: str, manifest: Seal
     if not path.is_file():
         problems.add("file_missing", hash_name)
         return
-    found, wanted = hash_line(version_dir / name), path.read_bytes().decode(errors="replace")
-    if found != wanted:
-        problems.add("file_altered", name, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
+    line, wanted = hash_line(version_dir / name), path.read_bytes().decode(errors="replace")
+    if line != wanted:
+        problems.add("file_altered", name, line.split()[0], wanted.split()[0] if wanted.split() else wanted)
     elif type(manifest).model_validate_json((version_dir / name).read_bytes()) != manifest:
         problems.add("file_altered", name, "another manifest", manifest.called)
 

@@ -22,8 +22,8 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
     try:
         with as_damaged_lexical(version_dir / LEXICAL):
             postings = Postings(version_dir / LEXICAL)
-            if (found := postings.facts.chunks) != (wanted := hash_of_ids(table.column("chunk_id"))):
-                problems.add("row_altered", f"{LEXICAL}: chunks", found, wanted)
+            if (chunks := postings.facts.chunks) != (wanted := hash_of_ids(table.column("chunk_id"))):
+                problems.add("row_altered", f"{LEXICAL}: chunks", chunks, wanted)
             elif (wrong := postings.misfit()) is not None:
                 problems.add("row_altered", LEXICAL, wrong)
             else:

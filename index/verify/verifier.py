@@ -184,8 +184,8 @@ def _problems_of(job: VerifyJob, fork_server: ForkServer | None = None) -> list[
 
     def collect_crash(name: str) -> None:
         # Chroma memory-maps index files without checking them: a truncated one causes a segmentation fault.
-        found = f"reading it ended in {name}"
-        problems.append(Problem(kind="unreadable", where=f"{job.inside}{CHROMA}", found=found, expected="rows"))
+        ending = f"reading it ended in {name}"
+        problems.append(Problem(kind="unreadable", where=f"{job.inside}{CHROMA}", found=ending, expected="rows"))
 
     run_child(VERIFIER, job.model_dump_json(), collect, on_signal=collect_crash, fork_server=fork_server)
     return problems

@@ -44,8 +44,8 @@ class Lease:
 
     def is_held(self) -> bool:
         """Whether this lease still has the lock. A missing or damaged holder file does not count against it."""
-        told = _read_holder(self.index_dir)
-        return _is_file(self.descriptor, self.index_dir / _LOCK) and told in (None, self.entry)
+        holder = _read_holder(self.index_dir)
+        return _is_file(self.descriptor, self.index_dir / _LOCK) and holder in (None, self.entry)
 
     def require_held(self) -> None:
         """Raises RunLocked where the lock was lost; nothing may be written after that."""
@@ -104,11 +104,11 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
             return None
     finally:
         os.close(descriptor)
-    told = _read_holder(index_dir)
-    alive = told is not None and (
-        told.get("machine") != machine_id() or process_start(told["pid"]) == told["process_start"]
+    holder = _read_holder(index_dir)
+    alive = holder is not None and (
+        holder.get("machine") != machine_id() or process_start(holder["pid"]) == holder["process_start"]
     )
-    return {key: told[key] if told and alive else None for key in _KEYS}
+    return {key: holder[key] if holder and alive else None for key in _KEYS}
 
 
 def require_free(index_dir: Path) -> None:

@@ -39,13 +39,13 @@ class Publication(BaseModel):
 
 def publications(index_dir: Path) -> list[Publication]:
     """Returns all publications, oldest first; a line that cannot be read is left out with a warning."""
-    found = []
+    readable = []
     for number, _, publication in _lines(index_dir):
         if publication is None:
             _log.warning("publication_unreadable", where=f"{index_dir / PUBLISHED}:{number}", hint=ALTERED)
         else:
-            found.append(publication)
-    return found
+            readable.append(publication)
+    return readable
 
 
 def altered_publications(index_dir: Path) -> list[str]:

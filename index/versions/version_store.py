@@ -75,15 +75,15 @@ def list_versions(index_dir: Path) -> list[Manifest]:
     """Returns the manifests of all complete versions, oldest first. Unreadable ones and those of another format are
     left out with a warning.
     """
-    found = []
+    manifests = []
     for version in version_names(index_dir):
         try:
-            found.append(read_manifest(index_dir, version))
+            manifests.append(read_manifest(index_dir, version))
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=version, error=error.message)
         except NotFound:  # pruned meanwhile
             continue
-    return found
+    return manifests
 
 
 def report_versions(index_dir: Path) -> "Versions":
@@ -162,12 +162,12 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
     `read_manifest`.
     """
     stored = _stored(folder, index_dir, version)
-    found = stored.get("format") if isinstance(stored, dict) else None
-    if found != FORMAT:
-        raise (OtherFormat if isinstance(found, int) else DamagedVersion)(
-            f"{version} of '{index_dir.name}' has format {found!r}, and this almanac reads format {FORMAT}",
+    format_number = stored.get("format") if isinstance(stored, dict) else None
+    if format_number != FORMAT:
+        raise (OtherFormat if isinstance(format_number, int) else DamagedVersion)(
+            f"{version} of '{index_dir.name}' has format {format_number!r}, and this almanac reads format {FORMAT}",
             where=str(version_dir(index_dir, version) / MANIFEST),
-            hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
+            hint=_way_up(version, is_newer=isinstance(format_number, int) and format_number > FORMAT),
         )
     try:
         return Manifest.model_validate(stored)
@@ -298,10 +298,10 @@ def require_published(index_dir: Path) -> None:
 
 
 def _nothing_published(index_dir: Path) -> NothingPublished:
-    kept = version_names(index_dir)
+    names = version_names(index_dir)
     hint = (
-        f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}"
-        if kept
+        f"almanac publish KB {names[-1]} makes a kept version live; {existing_versions(index_dir)}"
+        if names
         else "almanac run KB"
     )
     return NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=hint)
@@ -353,13 +353,13 @@ def require_files(folder: Path, manifest: Sealed, *, called: Path | None = None)
     """
     database = folder / CHROMA / DATABASE
     wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
-    found = {path: path.stat().st_size if path.is_file() else None for path in wanted}
-    wrong = next((path for path, size in found.items() if size != wanted[path]), None)
+    sizes = {path: path.stat().st_size if path.is_file() else None for path in wanted}
+    wrong = next((path for path, size in sizes.items() if size != wanted[path]), None)
     has_chroma = not (isinstance(manifest, Manifest) and manifest.segments)
     if wrong is None and manifest.counts.chunks and has_chroma and not database.is_file():
-        wrong, found[database], wanted[database] = database, None, 1
+        wrong, sizes[database], wanted[database] = database, None, 1
     if wrong is not None:
-        size = "is missing" if found[wrong] is None else f"has {found[wrong]} bytes instead of {wanted[wrong]}"
+        size = "is missing" if sizes[wrong] is None else f"has {sizes[wrong]} bytes instead of {wanted[wrong]}"
         raise _damaged(manifest, f"{wrong.relative_to(folder)} {size}", called or folder)
 
 
@@ -395,9 +395,9 @@ def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *
             ],
         )
     except PermissionError as error:
-        found = Path(error.filename or folder)
+        place = Path(error.filename or folder)
         raise storage_error(
-            error, called / found.relative_to(folder) if called and found.is_relative_to(folder) else found
+            error, called / place.relative_to(folder) if called and place.is_relative_to(folder) else place
         ) from error
     if wrong is not None:
         raise _damaged(manifest, f"{wrong} was altered", called or folder)
