@@ -66,16 +66,14 @@ class Plan(BaseModel):
 
 @dataclass
 class _ParentSegment:
-    """A segment of the parent: its row numbers by table that the parent has, and which of them the run has, too."""
+    """A segment of the parent. By table, the numbers of its rows that the parent has, and of those that the run has,
+    too.
+    """
 
     name: str
     chunks: int
     live: dict[str, RowNumbers]
-    stays: dict[str, npt.NDArray[np.bool_]]
-
-    def gone(self, table: str, rows: int) -> RowNumbers:
-        """Row numbers that the new version deletes, of all `rows` of the segment's table."""
-        return np.setdiff1d(np.arange(rows, dtype=np.int64), self.live[table][self.stays[table]], assume_unique=True)
+    stays: dict[str, RowNumbers]
 
 
 def plan_version(job: PlanJob) -> Plan:
@@ -99,7 +97,7 @@ def _planned(job: PlanJob) -> Plan:
     is_new, where = {}, {}
     for table, path in paths.items():
         is_new[table], where[table] = _compared(path, table, job.index_dir, segments)
-    sizes = [Size(segment.name, segment.chunks, int(segment.stays[CHUNKS].sum())) for segment in segments]
+    sizes = [Size(segment.name, segment.chunks, len(segment.stays[CHUNKS])) for segment in segments]
     added = int(is_new[CHUNKS].sum())
     removed = sum(len(segment.live[CHUNKS]) for segment in segments) - sum(size.live for size in sizes)
     if job.merge_all:
@@ -116,7 +114,7 @@ def _planned(job: PlanJob) -> Plan:
     uses = [
         _use(job, segment)
         for segment in segments
-        if segment.name not in merged and any(segment.stays[table].any() for table in paths)
+        if segment.name not in merged and any(len(segment.stays[table]) for table in paths)
     ]
     uses += [SegmentUse(segment=new.name, chunks=new.counts.chunks, deleted=0) for new in staged]
     return Plan(segments=uses, staged=staged, merged=sorted(merged), added=added, removed=removed, why_full=why_full)
@@ -172,32 +170,20 @@ def _compared(
     the segment's rows that stay.
     """
     now = keys_of(read_table(path, list(KEYS[table])), table).combine_chunks()
-    is_new = np.ones(len(now), dtype=np.bool_)
-    where: dict[str, RowNumbers] = {}
     before = [
         keys_of(read_table(segment_dir(index_dir, segment.name) / table, list(KEYS[table])), table).take(
             pa.array(segment.live[table])
         )
         for segment in segments
     ]
-    if not segments:
-        return is_new, where
-    places = pc.fill_null(
-        pc.index_in(
-            pa.chunked_array([chunk for keys in before for chunk in keys.chunks], pa.large_string()), value_set=now
-        ),
-        -1,
-    )
-    places = places.to_numpy().astype(np.int64)
-    begin = 0
+    keys = pa.chunked_array([chunk for column in before for chunk in column.chunks], pa.large_string())
+    places = pc.fill_null(pc.index_in(keys, value_set=now), -1).to_numpy().astype(np.int64)
+    is_new, where, begin = np.ones(len(now), dtype=np.bool_), {}, 0
     for segment in segments:
         its_places = places[begin : begin + len(segment.live[table])]
         begin += len(its_places)
-        # A row that is live twice, by a defect, stays once.
-        first = np.zeros(len(its_places), dtype=np.bool_)
-        first[np.unique(its_places, return_index=True)[1]] = True
-        segment.stays[table] = (its_places >= 0) & first & (is_new[its_places] if len(its_places) else first)
-        where[segment.name] = its_places[segment.stays[table]]
+        segment.stays[table] = segment.live[table][its_places >= 0]
+        where[segment.name] = its_places[its_places >= 0]
         is_new[where[segment.name]] = False
     return is_new, where
 
@@ -205,7 +191,10 @@ def _compared(
 def _use(job: PlanJob, segment: _ParentSegment) -> SegmentUse:
     """Writes the deletions of a segment that is kept; returns its use."""
     folder = segment_dir(job.index_dir, segment.name)
-    gone = {table: segment.gone(table, rows_in(folder / table)) for table in KEYS}
+    gone = {
+        table: np.setdiff1d(np.arange(rows_in(folder / table), dtype=np.int64), stays, assume_unique=True)
+        for table, stays in segment.stays.items()
+    }
     for table, rows in gone.items():
         write_deleted_rows(job.version_dir, segment.name, table, rows)
     return SegmentUse(segment=segment.name, chunks=segment.chunks, deleted=len(gone[CHUNKS]))

@@ -133,7 +133,7 @@ def verify_composition(
     composed = Outline(
         version=version_dir.name,
         run_id="",
-        counts=Counts(records=0, documents=0, chunks=0),
+        counts=Counts(records=0, documents=0, chunks=0),  # not known yet: a table that is not there has no rows
         segments=list(segments),
     )
     check_composition(
