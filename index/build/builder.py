@@ -94,10 +94,6 @@ def build_version(
         _log.warning("the builder crashed on a collection that was there: begun anew", kb=job.kb, signal=crashed[0])
         _empty(job)
         build(job.model_copy(update={"parent": None}), None)
-    if len(built) != 1:
-        raise OperationalError(
-            "the builder ended without a result", where=str(job.version_dir), hint="a defect: please report it"
-        )
     [facts] = built
     if facts.why_full:
         tell = _log.warning if facts.parent_damaged else _log.info

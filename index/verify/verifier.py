@@ -46,7 +46,7 @@ def verify_version(
 
     Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing,
     digest_differs, probe_failed, unreadable. Nothing is written, except by Chroma when it opens its database. Places in
-    a segment begin with `segments/NAME/` (`damaged_segments`).
+    a segment begin with `segments/NAME/`.
 
     Args:
         version_dir: Directory of the version, in its index directory where it has segments.
@@ -167,13 +167,6 @@ def require_as_built(problems: Sequence[Problem], what: str, folder: Path) -> No
         else "run again, and check the disk if it happens again"
     )
     require_none(problems, f"{what} differs from what was built", folder, f"what is published serves on; {hint}")
-
-
-def damaged_segments(problems: Sequence[Problem]) -> list[str]:
-    """Returns the names of the segments in which problems lie, each once."""
-    return list(
-        dict.fromkeys(problem.where.split("/")[1] for problem in problems if problem.where.startswith(f"{SEGMENTS}/"))
-    )
 
 
 def _problems_of(job: VerifyJob, fork_server: ForkServer | None = None) -> list[Problem]:

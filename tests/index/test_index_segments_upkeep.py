@@ -34,7 +34,7 @@ from almanac.index.upkeep.prune import prune
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.upkeep.takedown import Takedown, note_takedown
 from almanac.index.upkeep.url_content import UrlContent
-from almanac.index.verify.verifier import damaged_segments, verify_composition, verify_version, verify_whole
+from almanac.index.verify.verifier import verify_composition, verify_version, verify_whole
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
@@ -136,9 +136,9 @@ def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: D
     folder = _segment(data, 1)
     _flip(folder / name, 20)
     problems = _verified(data)
-    assert damaged_segments(problems) == [folder.name]
+    assert _damaged_segments(problems) == [folder.name]
     assert all(problem.where.startswith(f"{SEGMENTS}/{folder.name}/") for problem in problems)
-    assert damaged_segments(_verified(data, "v0001")) == [folder.name]
+    assert _damaged_segments(_verified(data, "v0001")) == [folder.name]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(
 ) -> None:
     path = _segment(data, 1) / name
     path.write_bytes(spoil(path.read_bytes()))
-    assert damaged_segments(_verified(data)) == [path.relative_to(data.index("shop") / SEGMENTS).parts[0]]
+    assert _damaged_segments(_verified(data)) == [path.relative_to(data.index("shop") / SEGMENTS).parts[0]]
 
 
 def test_vectors_are_restored_from_the_other_segments_where_one_cannot_be_read(data: DataDir) -> None:
@@ -188,8 +188,8 @@ def test_a_segment_that_is_gone_is_named(data: DataDir) -> None:
     folder = _segment(data, 2)
     shutil.rmtree(folder)
     assert (
-        damaged_segments(_verified(data))
-        == damaged_segments(verify_whole(_folder(data), _manifest(data)))
+        _damaged_segments(_verified(data))
+        == _damaged_segments(verify_whole(_folder(data), _manifest(data)))
         == [folder.name]
     )
 
@@ -200,6 +200,12 @@ def _list(data: DataDir, number: int = 0, table: str = CHUNKS) -> Path:
 
 def _save(rows: list[int]) -> Callable[[DataDir], None]:
     return lambda data: np.save(_list(data), np.array(rows, dtype=np.int64))
+
+
+def _damaged_segments(problems: list[Any]) -> list[str]:
+    """The names of the segments in which problems lie, each once."""
+    places = [problem.where for problem in problems if problem.where.startswith(f"{SEGMENTS}/")]
+    return list(dict.fromkeys(place.split("/")[1] for place in places))
 
 
 _DAMAGES: dict[str, Callable[[DataDir], object]] = {
@@ -261,7 +267,7 @@ def test_a_sealed_segment_is_trusted_until_its_files_are_touched(data: DataDir) 
     matrix = _segment(data, 0) / "vectors.npy"
     assert verify_whole(_folder(data), _manifest(data)) == []
     _flip(matrix, -1)
-    assert damaged_segments(verify_whole(_folder(data), _manifest(data))) == [matrix.parent.name]
+    assert _damaged_segments(verify_whole(_folder(data), _manifest(data))) == [matrix.parent.name]
 
 
 # rebuild
