@@ -15,7 +15,7 @@ from almanac.index.build.job import SegmentSpec
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.build.policy import fits_one_segment
 from almanac.index.build.staged_segments import StagedSegment, is_intact
-from almanac.index.composing.made_segments import make_segment_in_own_folder
+from almanac.index.composing.made_segments import make_segment
 
 log = get_logger("almanac.build")
 
@@ -67,7 +67,7 @@ def make_segment_of(run: Run, planned: PlannedSegments, number: int) -> int:
     chunks = segment.counts.chunks
     if not is_intact(run.index_dir, segment.name):
         with at_batch(run, f"segment {number} of {planned.count} to build, of {chunks:,} chunks"):
-            make_segment_in_own_folder(run.index_dir, spec_of(run), segment, known_from=plan.merged)
+            make_segment(run.index_dir, spec_of(run), segment, known_from=plan.merged)
         log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=chunks, segment=segment.name[:12])
     return chunks
 

@@ -92,7 +92,8 @@ def build_version(
     build(job, crashed.append if is_left or job.parent is not None else None)
     if crashed:
         _log.warning("the builder crashed on a collection that was there: begun anew", kb=job.kb, signal=crashed[0])
-        _empty(job)
+        for path in list(job.version_dir.glob("*")):  # not the folder: another segment would take its name
+            remove(path)
         build(job.model_copy(update={"parent": None}), None)
     [facts] = built
     if facts.why_full:
@@ -107,13 +108,6 @@ def _index_dir(job: BuildJob) -> Path:
     return job.version_dir.parent.parent
 
 
-def _empty(job: BuildJob) -> None:
-    """Removes what a build has made, but for tables that were there before it."""
-    for path in job.version_dir.iterdir() if job.version_dir.is_dir() else ():
-        if path.parent != job.chunks.parent or path.suffix != ".parquet":
-            remove(path)
-
-
 def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[object] = ()) -> BuildFacts:
     """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`.
 
@@ -122,8 +116,7 @@ def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[o
     from almanac.index.chroma.chroma_client import as_disk_full
     from almanac.index.lexical.writer import build_lexical
 
-    has_tables = job.chunks.parent == job.version_dir
-    if not has_tables and job.version_dir.exists() and any(job.version_dir.iterdir()):
+    if job.version_dir.exists() and any(job.version_dir.iterdir()):
         raise OperationalError(
             "the directory of the new version is not empty",
             where=str(job.version_dir),
@@ -131,7 +124,7 @@ def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[o
         )
     job.version_dir.mkdir(parents=True, exist_ok=True)
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
-        if source is not None and not has_tables:
+        if source is not None:
             copy_file(source, job.version_dir / name)  # not a hard link, which would change with the original
     write_rows(job.version_dir)
 

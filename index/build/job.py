@@ -65,7 +65,7 @@ def content_name(spec: SegmentSpec, digest: str) -> str:
 class BuildJob(SegmentSpec):
     """Everything needed to build a folder of one segment: of a version, or of a segment that versions share."""
 
-    version_dir: AbsolutePath  # directory to build: empty, not there yet, or with these tables in it
+    version_dir: AbsolutePath  # directory to build: empty or not there yet
     chunks: AbsolutePath
     records: AbsolutePath | None = None  # None where the knowledge base has no such table
     documents: AbsolutePath | None = None  # likewise

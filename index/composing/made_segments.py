@@ -64,9 +64,17 @@ def make_segments(
             done[segment.name] = rows
             on_progress(sum(done.values()), total)
 
+        make_segment(
+            index_dir,
+            spec,
+            segment,
+            known_from=known_from,
+            lease=lease,
+            on_progress=report,
+            fork_server=fork_server,
+        )
         assert segment.folder is not None
-        _make(index_dir, spec, segment, segment.folder, known_from, lease, report, fork_server)
-        put_in_place(index_dir, segment.name, segment.folder)
+        remove(segment.folder)
 
     with ThreadPoolExecutor(max(1, min(len(new), processors()))) as threads:
         try:
@@ -79,38 +87,27 @@ def make_segments(
             raise
 
 
-def make_segment_in_own_folder(
-    index_dir: Path, spec: SegmentSpec, segment: StagedSegment, *, known_from: Sequence[str] = ()
-) -> None:
-    """Makes a staged segment, whose tables stay as they are: another process may do so at the same time. Arguments and
-    errors as in `make_segments`.
-    """
-    folder = unused_folder(index_dir, "made")
-    try:
-        _make(index_dir, spec, segment, folder, known_from, None, ignore, None)
-        if not is_intact(index_dir, segment.name):
-            put_in_place(index_dir, segment.name, folder)
-    finally:
-        if folder.exists():
-            remove(folder)
-
-
 class _StoppedError(Exception):
     """Another segment could not be made, or the run was interrupted."""
 
 
-def _make(
+def make_segment(
     index_dir: Path,
     spec: SegmentSpec,
     staged: StagedSegment,
-    folder: Path,
-    known_from: Sequence[str],
-    lease: Lease | None,
-    on_progress: OnProgress,
-    fork_server: ForkServer | None,
+    *,
+    known_from: Sequence[str] = (),
+    lease: Lease | None = None,
+    on_progress: OnProgress = ignore,
+    fork_server: ForkServer | None = None,
 ) -> None:
-    """Builds, verifies and seals a staged segment in a folder, which is the staged one or another."""
+    """Builds, verifies and seals a segment in a folder of its own, and puts it in its place unless it is there by then.
+
+    The staged tables stay as they are: another process may make the same segment at the same time. `on_progress` is
+    called with (chunks done, chunks in total) of this segment. Other arguments and errors as in `make_segments`.
+    """
     assert staged.folder is not None
+    folder = unused_folder(index_dir, "made")
     job = BuildJob(
         version_dir=folder,
         chunks=staged.folder / CHUNKS,
@@ -137,6 +134,10 @@ def _make(
         files=[],
     )
     seal(folder, segment, lease=lease)
+    if is_intact(index_dir, staged.name):
+        remove(folder)
+    else:
+        put_in_place(index_dir, staged.name, folder)
 
 
 def put_in_place(index_dir: Path, name: str, folder: Path) -> None:
