@@ -88,11 +88,8 @@ def _finished_before(index_dir: Path, manifest: Manifest, vectors_root: Path) ->
     """The newest version that an earlier compaction of this one made and did not publish, if it is intact."""
     for other in reversed(list_versions(index_dir)):
         if other.digest == manifest.digest and other.lineage.get("compacted") == _origin(manifest):
-            return (
-                other
-                if not verify_version(version_dir(index_dir, other.version), other, vectors_root, other.embedder)
-                else None
-            )
+            folder = version_dir(index_dir, other.version)
+            return None if verify_version(folder, other, vectors_root, other.embedder) else other
     return None
 
 

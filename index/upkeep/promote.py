@@ -199,12 +199,7 @@ def _content_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
-    origin = {
-        "version": manifest.version,
-        "digest": manifest.digest,
-        "run_id": manifest.run_id,
-        "created_at": manifest.created_at,
-    }
+    origin = manifest.model_dump(include={"version", "digest", "run_id", "created_at"})
     return manifest.model_copy(
         update={
             "version": name,

@@ -78,14 +78,8 @@ def note_publication(index_dir: Path, publication: Publication) -> None:
 
 def override_of(index_dir: Path, version: str) -> str | None:
     """Returns the reason for which a refused version was published; None where there is none."""
-    return next(
-        (
-            publication.why
-            for publication in reversed(publications(index_dir))
-            if publication.version == version and publication.why
-        ),
-        None,
-    )
+    reasons = [publication.why for publication in publications(index_dir) if publication.version == version]
+    return next((reason for reason in reversed(reasons) if reason), None)
 
 
 @contextmanager

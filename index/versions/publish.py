@@ -123,13 +123,8 @@ def _version_before(index_dir: Path) -> str:
     if current is not None:
         candidates = [name for name in reversed(names) if version_number(name) < version_number(current)]
     else:
-        candidates = [
-            name
-            for name in dict.fromkeys(
-                [*(publication.version for publication in reversed(publications(index_dir))), *reversed(names)]
-            )
-            if name in names
-        ]
+        last_first = [publication.version for publication in reversed(publications(index_dir))]
+        candidates = [name for name in dict.fromkeys([*last_first, *reversed(names)]) if name in names]
     for name in candidates:
         try:
             manifest = read_manifest(index_dir, name)

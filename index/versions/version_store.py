@@ -92,10 +92,8 @@ def report_versions(index_dir: Path) -> "Versions":
     """
     from almanac.schemas.reports import VersionRow, Versions
 
-    pointer, last = (
-        usable_pointer(index_dir),
-        {publication.version: publication for publication in publications(index_dir)},
-    )
+    pointer = usable_pointer(index_dir)
+    last = {publication.version: publication for publication in publications(index_dir)}
     rows = [
         VersionRow(
             version=m.version,
@@ -121,11 +119,8 @@ def size_mb(index_dir: Path, version: str) -> float:
 
 
 def _megabytes(index_dir: Path, manifest: Manifest) -> float:
-    folders = [
-        version_dir(index_dir, manifest.version),
-        *(segment_dir(index_dir, use.segment) for use in manifest.segments),
-    ]
-    return round(sum(map(bytes_in, folders)) / 1_000_000, 2)
+    segments = [segment_dir(index_dir, use.segment) for use in manifest.segments]
+    return round(sum(map(bytes_in, [version_dir(index_dir, manifest.version), *segments])) / 1_000_000, 2)
 
 
 def require_version(index_dir: Path, version: str) -> None:
@@ -311,11 +306,8 @@ def next_version(index_dir: Path) -> str:
     """Returns the next version's name: one more than the highest of all complete or once published versions, or
     `v0001`. Unfinished ones do not count.
     """
-    known = [
-        *version_names(index_dir),
-        *(publication.version for publication in publications(index_dir)),
-        str(read_pointer(index_dir)),
-    ]
+    published = [publication.version for publication in publications(index_dir)]
+    known = [*version_names(index_dir), *published, str(read_pointer(index_dir))]
     return f"v{max((version_number(name) for name in known if _NAME.fullmatch(name)), default=0) + 1:04d}"
 
 
@@ -385,20 +377,14 @@ def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *
         called: The folder's public path for the message, where `folder` is a pinned one.
     """
     require_files(folder, manifest, called=called)
+    compared = [stored for stored in manifest.files if part is None or f"{stored.path}/".startswith(f"{part}/")]
     try:
-        wrong = altered_file(
-            folder,
-            [
-                stored
-                for stored in manifest.files
-                if part is None or stored.path == part or stored.path.startswith(f"{part}/")
-            ],
-        )
+        wrong = altered_file(folder, compared)
     except PermissionError as error:
         place = Path(error.filename or folder)
-        raise storage_error(
-            error, called / place.relative_to(folder) if called and place.is_relative_to(folder) else place
-        ) from error
+        if called and place.is_relative_to(folder):
+            place = called / place.relative_to(folder)
+        raise storage_error(error, place) from error
     if wrong is not None:
         raise _damaged(manifest, f"{wrong} was altered", called or folder)
 
@@ -408,7 +394,8 @@ def _damaged(manifest: Sealed, finding: str, where: Path) -> DamagedVersion:
     return DamagedVersion(
         f"{manifest.called} is damaged: {finding}",
         where=str(where),
-        hint=f"almanac verify KB {version} says what is wrong; almanac rebuild KB {version} mends what can be made "
-        "again; "
-        "almanac rollback KB serves an older version",
+        hint=(
+            f"almanac verify KB {version} says what is wrong; almanac rebuild KB {version} mends what can be made "
+            "again; almanac rollback KB serves an older version"
+        ),
     )
