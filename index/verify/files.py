@@ -18,7 +18,7 @@ from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import EmbedderInfo, Sealed, Segment
 
 _BATCH = 1000
-UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
 def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector) -> list[str]:
@@ -73,25 +73,20 @@ def check_chunks(
         return None
     try:
         with open_table(path) as file:
-            require_schema(file.schema_arrow)
+            if not file.schema_arrow.equals(CHUNK_SCHEMA):
+                raise pa.ArrowInvalid(f"columns are {file.schema_arrow.names}")
             for batch in file.iter_batches(batch_size=_BATCH):
-                check_hashes(batch.to_pylist(), problems)
+                _check_hashes(batch.to_pylist(), problems)
         table = read_table(path, DIGESTED)
         if manifest is not None:
-            check_digest(table, manifest, embedder, problems)
-    except UNREADABLE as error:
+            _check_digest(table, manifest, embedder, problems)
+    except _UNREADABLE as error:
         problems.add("unreadable", CHUNKS, error)
         return None
     return table
 
 
-def require_schema(schema: pa.Schema) -> None:
-    """Raises ArrowInvalid unless `schema` is that of a chunks table."""
-    if not schema.equals(CHUNK_SCHEMA):
-        raise pa.ArrowInvalid(f"columns are {schema.names}")
-
-
-def check_hashes(rows: Iterable[dict[str, Any]], problems: ProblemCollector) -> None:
+def _check_hashes(rows: Iterable[dict[str, Any]], problems: ProblemCollector) -> None:
     """Checks that the `text_sha256` and `chunk_id` of each row match its content."""
     for row in rows:
         own = {key: value for key, value in row.items() if key not in ("chunk_id", "text_sha256", "metadata")}
@@ -101,7 +96,7 @@ def check_hashes(rows: Iterable[dict[str, Any]], problems: ProblemCollector) -> 
                 problems.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
 
 
-def check_digest(table: pa.Table, manifest: Sealed, embedder: EmbedderInfo, problems: ProblemCollector) -> None:
+def _check_digest(table: pa.Table, manifest: Sealed, embedder: EmbedderInfo, problems: ProblemCollector) -> None:
     """Compares embedder, number of chunks and digest with the manifest."""
     if manifest.embedder != embedder:
         problems.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)

@@ -71,15 +71,14 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     descriptor = _acquire(index_dir)
     try:
         sweep(index_dir.glob(TEMPORARY))  # left by writers that died
-        since = utc_now()
         entry = {
             "pid": os.getpid(),
             "holder": holder,
             "host": socket.gethostname(),
-            "since": since,
+            "since": utc_now(),
             "process_start": process_start(os.getpid()),
+            "machine": machine_id(),
         }
-        entry["machine"] = machine_id()
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
         lease = Lease(index_dir, descriptor, entry)
         try:
