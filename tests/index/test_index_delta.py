@@ -21,7 +21,7 @@ from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
 from almanac.core.tables import chunks_table, write_table
-from almanac.index.build import build_facts as told
+from almanac.index.build import job as module
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.vector_store import VectorStore
@@ -102,12 +102,12 @@ def problems(base: Any, version: str, manifest: Manifest | None = None) -> list[
     return collected
 
 
-def finish(base: Any, version: str, rows: list[ChunkRow], facts: told.BuildFacts) -> Manifest:
+def finish(base: Any, version: str, rows: list[ChunkRow], facts: module.BuildFacts) -> Manifest:
     manifest = base.manifest(version, rows, PASSED).model_copy(update={"lineage": {"build": facts.model_dump()}})
     return finish_version(base.index_dir, manifest)
 
 
-def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> told.BuildFacts:
+def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> module.BuildFacts:
     base.embed(rows)
     return build_here(base.job(version, parent), lambda *_: None)
 
@@ -382,12 +382,12 @@ def test_what_a_stock_client_has_changed_is_sent_again_or_found_by_verification(
 
 
 def test_layout_of_rows_follows_the_code_that_makes_them_and_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = told.row_layout()
-    monkeypatch.setattr(told, "version", lambda _: "99")
-    another_chroma = told.row_layout()
+    before = module.row_layout()
+    monkeypatch.setattr(module, "version", lambda _: "99")
+    another_chroma = module.row_layout()
     monkeypatch.undo()
-    monkeypatch.setattr(told, "code_fingerprint", lambda *_: "other code")
-    assert len({before, another_chroma, told.row_layout()}) == 3
+    monkeypatch.setattr(module, "code_fingerprint", lambda *_: "other code")
+    assert len({before, another_chroma, module.row_layout()}) == 3
 
 
 def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:
