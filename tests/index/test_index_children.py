@@ -28,14 +28,16 @@ def base(tmp_path: Path, distinct_rows: list[Any]) -> Iterator[Base]:
 def test_a_version_is_built_and_verified_by_two_children_of_one_process(base: Base) -> None:
     job, before = base.job(), _children()
     seen: set[int] = set()
+    is_noted = threading.Event()  # until then, the builder waits
 
     def note(*_: int) -> None:
         [forking] = _children() - before
         seen.update((forking, *children_of(forking)))
+        is_noted.set()
 
     with ForkServer() as fork_server:
         fork_server.start(BUILDER, VERIFIER)
-        assert build_version(job, on_progress=note, fork_server=fork_server).added == 20
+        assert build_version(job, on_progress=note, until=is_noted, fork_server=fork_server).added == 20
         assert len(seen) == 2
         assert verify_version(job.version_dir, None, base.vectors, INFO, fork_server=fork_server) == []
         assert len(_children() - before) == 1
@@ -70,6 +72,7 @@ def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(
 ) -> None:
     before = _children()
     pids: set[int] = set()
+    is_over = threading.Event()  # until then, the builder waits
 
     def strike(*_: int) -> None:
         [forking] = _children() - before
@@ -80,7 +83,8 @@ def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(
     with ForkServer() as fork_server:
         fork_server.start(BUILDER, VERIFIER)
         with pytest.raises(OperationalError, match=f"builder ended with signal {kind.name}"):
-            build_version(base.job(), on_progress=strike, fork_server=fork_server)
+            build_version(base.job(), on_progress=strike, until=is_over, fork_server=fork_server)
+        is_over.set()
         assert len(pids) == 2
         assert not any(map(command_line, pids))
 
