@@ -1,8 +1,7 @@
-"""Arrays that are mapped from files: what is read of them from the disk, and their pages mapped ahead of use."""
+"""Arrays that are mapped from files, and what is read of them from the disk."""
 
 import ctypes
 import mmap
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_AROUND = (64 << 10) // mmap.PAGESIZE  # pages that Linux maps around one that is read, as far as they are in memory
 # bytes: of more, Linux reads the first ones ahead, as many as the disk is said to read around a page
 _AT_ONCE = 128 << 10
 
@@ -76,39 +74,6 @@ def _advise(advice: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
     for array in (array for array in arrays if array.nbytes and advise is not None):
         before = array.ctypes.data % mmap.PAGESIZE
         advise(ctypes.c_void_p(array.ctypes.data - before), ctypes.c_size_t(array.nbytes + before), advice)
-
-
-def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
-    """Maps the pages of contiguous arrays of a file that the system holds in memory; nothing is read from a disk. Takes
-    some 50 ms a GB.
-
-    A page of a file that is in memory has still to be mapped by each process, when it is read first. Searches read rows
-    from all over their files: hundreds of such pages each, until thousands of searches have mapped them all. Linux
-    tells only a file's owner, and who may write it, what is in memory; to others, all seems to be. For them nothing is
-    mapped ahead.
-    """
-    try:
-        is_told = path.stat().st_uid == os.geteuid() or os.access(path, os.W_OK)
-    except FileNotFoundError:  # removed since it was mapped
-        return
-    if not is_told:
-        return
-    in_memory = _of_system("mincore")
-    for array in (array for array in arrays if array.nbytes):
-        address = array.ctypes.data
-        before = address % mmap.PAGESIZE
-        pages = -(-(before + array.nbytes) // mmap.PAGESIZE)
-        residency = np.zeros(pages, dtype=np.uint8)
-        if in_memory is None or in_memory(
-            ctypes.c_void_p(address - before),
-            ctypes.c_size_t(array.nbytes + before),
-            ctypes.c_void_p(residency.ctypes.data),
-        ):
-            continue  # each page is mapped when it is read
-        numbers = np.flatnonzero(residency & 1)
-        around = (numbers + (address - before) // mmap.PAGESIZE) // _AROUND
-        first = numbers[np.diff(around, prepend=-1) != 0]
-        np.take(array.reshape(-1).view(np.uint8), np.maximum(first * mmap.PAGESIZE - before, 0))
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.computed_once import computed_once
-from almanac.core.mapped import map_pages_in_memory, read_around, read_singly
+from almanac.core.mapped import read_around, read_singly
 from almanac.index.segments.segment_rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.nearest import Rows
@@ -94,11 +94,6 @@ class OpenSegment:
         what SQLite raises.
         """
         self.rows, self.vectors, self._quantized  # noqa: B018  # opens them
-
-    def map_pages(self) -> None:
-        """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
-        self.rows.map_pages()
-        map_pages_in_memory(self.folder / MATRIX, self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:
         """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are

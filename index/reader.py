@@ -8,8 +8,7 @@ vectors are mapped into memory, and a set of chunks is a bit mask.
 import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
@@ -24,7 +23,6 @@ import pyarrow as pa
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import read_ahead
-from almanac.core.processors import processors
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.lexical_facts import LEXICAL
@@ -33,7 +31,7 @@ from almanac.index.pinned_version import PinnedVersion, way_out
 from almanac.index.row_memory import RowMemory
 from almanac.index.segments.segment_rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.nearest import exact_cosines, seek_nearest
+from almanac.index.vectors.nearest import exact_cosines, find_nearest
 from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, storage_error
 from almanac.schemas.manifest import Manifest
@@ -131,16 +129,6 @@ class OpenVersion:
 
         Raises EmbedderMismatch for a vector of another shape, DamagedVersion when the version cannot be read.
         """
-        with self.begin_query(vector, k, ids) as found:
-            return found()
-
-    @contextmanager
-    def begin_query(
-        self, vector: "Vectors", k: int, ids: Collection[str] | None = None
-    ) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-        """Context manager with what gives the result of `query`. Of many chunks, another thread begins, while the
-        caller does something else.
-        """
         if vector.shape != (self.manifest.embedder.dimension,):
             raise EmbedderMismatch(
                 f"the query's vector has the shape {vector.shape}, the version's have dimension "
@@ -149,19 +137,11 @@ class OpenVersion:
             )
         known = None if ids is None else self.chunk_set(ids)
         if k < 1 or not (self.manifest.counts.chunks if known is None else len(known)):
-            yield list
-            return
-        with ExitStack() as sought:
-            with self._damage_as_error():
-                parts = zip(self._segments, self._spans, self._masks(known), strict=True)
-                rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
-                found = sought.enter_context(seek_nearest(rows, vector, k, threads=self.threads))
-
-            def result() -> list[tuple[str, float]]:
-                with self._damage_as_error():
-                    return found()
-
-            yield result
+            return []
+        with self._damage_as_error():
+            parts = zip(self._segments, self._spans, self._masks(known), strict=True)
+            rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
+            return find_nearest(rows, vector, k)
 
     def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows of a segment, all of them part of the version. `begin` is the number of its first row."""
@@ -172,16 +152,6 @@ class OpenVersion:
     def _masks(self, among: ChunkSet | None) -> list[Mask | None]:
         """For each segment, which of its rows are in a set of chunks."""
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
-
-    @computed_once
-    def threads(self) -> ThreadPoolExecutor | None:
-        """What does work of a search beside the caller, where the version has several segments.
-
-        There is a thread for each core but that of the caller: more would only take turns.
-        """
-        if len(self._segments) == 1:
-            return None
-        return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="almanac-beside")
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned
@@ -232,15 +202,6 @@ class OpenVersion:
             self._lexical  # noqa: B018  # opens it
             for part in self._segments:
                 part.compare()
-
-    def map_pages(self) -> None:
-        """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many.
-        Raises DamagedVersion.
-        """
-        with self._damage_as_error():
-            self._lexical.map_pages()
-            for part in self._segments:
-                part.map_pages()
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
@@ -455,9 +416,7 @@ class OpenVersion:
             self._remembered, self._kept_rows = {}, RowMemory()
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 # the version may have been replaced by the time it is opened again
-                found = self.__dict__.pop(name, None)
-                if isinstance(found, ThreadPoolExecutor):
-                    found.shutdown(wait=False)
+                self.__dict__.pop(name, None)
 
     def __enter__(self) -> Self:
         return self

@@ -21,20 +21,6 @@ def command_line(pid: int) -> str:
     return _read(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ").decode(errors="replace")
 
 
-def mapped_kib(path: Path) -> int:
-    """How much of a file this process has mapped, by whichever of its mappings has most; -1 for a file that it has not
-    mapped at all.
-    """
-    sizes, is_of_file = [-1], False
-    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
-        first = line.split(None, 1)[0]
-        if "-" in first:  # a mapping's addresses
-            is_of_file = line.endswith(f" {path}")
-        elif is_of_file and first == "Rss:":
-            sizes.append(int(line.split()[1]))
-    return max(sizes)
-
-
 def is_read_singly(path: Path) -> bool:
     """Whether this process has told the system that it reads a mapped file page by page. Raises ValueError for a file
     that it has not mapped.

@@ -89,11 +89,6 @@ class LexicalIndex:
         averages = (lengths if self._live is None else lengths[:, self._live]).sum(axis=1) / max(self._rows, 1)
         return [_K1 * (1 - _B + _B * own / max(average, 1e-9)) for own, average in zip(lengths, averages, strict=True)]
 
-    def map_pages(self) -> None:
-        """Maps the files' pages that are in memory (`core.mapped`). Raises DamagedVersion."""
-        for part in self._parts:
-            part.map_pages()
-
     def search(self, query: str, k: int, wanted: Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
 

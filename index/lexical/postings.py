@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from almanac.core.digests import RowNumbers
 from almanac.core.durable import write_file
-from almanac.core.mapped import load_array, map_pages_in_memory
+from almanac.core.mapped import load_array
 from almanac.index.lexical.lexical_facts import FACTS, LexicalFacts, as_damaged_lexical, lexical_facts
 from almanac.schemas.hashing import sha256
 
@@ -85,7 +85,6 @@ class Postings:
 
     def __init__(self, folder: Path) -> None:
         self.facts = lexical_facts(folder)
-        self._folder = folder
         with as_damaged_lexical(folder):
             self._arrays = {name: load_array(folder / f"{name}.npy", mapped=True).view(np.ndarray) for name in ARRAYS}
             self.terms, self.starts, self.rows, self.counts, self.lengths, self.languages = self._arrays.values()
@@ -118,11 +117,6 @@ class Postings:
         chosen = np.flatnonzero(rows >= 0)
         terms = np.searchsorted(self.starts, chosen, side="right") - 1
         return self.terms[terms], rows[chosen], self.counts[chosen]
-
-    def map_pages(self) -> None:
-        """Maps the files' pages that are in memory (`core.mapped`)."""
-        for name, array in self._arrays.items():
-            map_pages_in_memory(self._folder / f"{name}.npy", array)
 
     def misfit(self) -> str | None:
         """What in the files contradicts itself; None where nothing does. Reads all of them."""

@@ -19,7 +19,6 @@ from almanac.core.mapped import (
     bytes_of,
     load_array,
     map_file,
-    map_pages_in_memory,
     read_ahead,
     read_around,
     read_singly,
@@ -92,7 +91,6 @@ class MappedRows:
     """
 
     def __init__(self, folder: Path, count: int) -> None:
-        self._folder = folder
         try:
             whole = map_file(folder / ROWS)
             read_singly(whole)
@@ -183,12 +181,6 @@ class MappedRows:
         (`core.mapped`).
         """
         read_around(self._words)
-
-    def map_pages(self) -> None:
-        """Maps the files' pages that are in memory (`core.mapped`), and makes ready what finds ids."""
-        _ = self._begin_of_id
-        map_pages_in_memory(self._folder / ROWS, self._words)
-        map_pages_in_memory(self._folder / BY_ID, self._by_id)
 
     def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns columns of one row."""

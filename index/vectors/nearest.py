@@ -6,17 +6,13 @@ Of a large segment, the quantised vectors give an estimate of each row's product
 row whose estimate is too low by three standard deviations might be among the nearest.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from almanac.core.beside import begun
 from almanac.core.mapped import read_ahead
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import RowNumbers
@@ -29,7 +25,6 @@ _DEVIATIONS = 3.0  # by which a row's estimate may be too low
 _MORE = 4  # times as many rows, where these are not enough
 # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
 _SHARE = 4
-_MANY = 200_000  # rows from which on another thread lists: to hand over takes a tenth of a millisecond
 _DECIMALS = 6  # in which products of copies are equal
 _NO_ERRORS: Vectors = np.zeros(1, dtype=np.float32)
 
@@ -62,41 +57,28 @@ class _Listed(NamedTuple):
     is_exact: bool  # or estimated
 
 
-@contextmanager
-def seek_nearest(
-    segments: Sequence[Rows], vector: Vectors, k: int, *, threads: Executor | None = None
-) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-    """Context manager with what gives the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best
-    first, ties by id.
+def find_nearest(segments: Sequence[Rows], vector: Vectors, k: int) -> list[tuple[str, float]]:
+    """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id.
 
     Args:
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
-        threads: Until the hits are asked for, one of these may list those of many rows.
     """
     length = np.linalg.norm(vector)
     segments = [rows for rows in segments if rows.count]
     if not length > 0 or not segments:
-        yield list
-        return
-    unit, count = vector / length, max(_COMPARED, _FOR_EACH * k)
-    is_handed_over = sum(rows.count for rows in segments) >= _MANY
-    with begun(partial(_listed, segments, unit, count), threads if is_handed_over else None) as listed:
-        yield lambda: _hits(_nearest(listed(), unit, k, count), vector, k)
-
-
-def _hits(nearest: Sequence[_Listed], vector: Vectors, k: int) -> list[tuple[str, float]]:
-    ids = [chunk_id for one in nearest for chunk_id in one.among.ids_of(one.rows)]
-    vectors = np.concatenate([np.take(one.among.vectors, one.rows, axis=0) for one in nearest])
+        return []
+    nearest = _nearest(segments, vector / length, k, max(_COMPARED, _FOR_EACH * k))
+    ids = [chunk_id for listed in nearest for chunk_id in listed.among.ids_of(listed.rows)]
+    vectors = np.concatenate([np.take(listed.among.vectors, listed.rows, axis=0) for listed in nearest])
     hits = zip(ids, exact_cosines(vectors, vector).tolist(), strict=True)
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]
 
 
-def _nearest(listed: Sequence[_Listed], unit: Vectors, k: int, count: int) -> list[_Listed]:
-    """The k nearest rows and those that nearly tie with the last one, among what was listed for `count` rows to be
-    compared, or more.
-    """
+def _nearest(segments: Sequence[Rows], unit: Vectors, k: int, count: int) -> list[_Listed]:
+    """The k nearest rows and those that nearly tie with the last one, of which at least `count` are compared."""
+    listed = [_estimated(among, unit, count) or _all_compared(among, unit) for among in segments]
     estimated = [one.products[-1] for one in listed if not one.is_exact]  # no row that is not listed has more
     least = max([_kth(np.concatenate([one.products for one in listed]), count), *estimated])
     compared, errors = [], [_NO_ERRORS]  # products less their estimates
@@ -112,18 +94,13 @@ def _nearest(listed: Sequence[_Listed], unit: Vectors, k: int, count: int) -> li
         off = np.concatenate(errors)
         are_copies = _MORE * len(np.unique(products.round(_DECIMALS))) < count  # which err alike
         if are_copies or least > last - max(float(off.mean()), 0.0) - _DEVIATIONS * float(off.std()):
-            more = _MORE * count
-            return _nearest(_listed([one.among for one in listed], unit, more), unit, k, more)
+            return _nearest(segments, unit, k, _MORE * count)
     return [one._replace(rows=one.rows[one.products >= last]) for one in compared]
 
 
 def _kth(numbers: Vectors, k: int) -> float:
     """The k-th largest of all numbers; minus infinity where there are fewer."""
     return float(np.partition(numbers, -k)[-k]) if len(numbers) >= k else -np.inf
-
-
-def _listed(segments: Sequence[Rows], unit: Vectors, count: int) -> list[_Listed]:
-    return [_estimated(among, unit, count) or _all_compared(among, unit) for among in segments]
 
 
 def _estimated(among: Rows, unit: Vectors, count: int) -> _Listed | None:

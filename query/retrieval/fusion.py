@@ -12,7 +12,6 @@ Scores are compared, not ranks, which would order chunks of equal scores.
 """
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,19 +132,14 @@ class Proposals:
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
         lexical: dict[str, float] = {}
-        with ExitStack() as begun:
-            near, by_words = None, Retrieved()
-            if request.mode != "lexical":
-                near = begun.enter_context(self._opened.begin_query(required_vector(request.vector), wanted, ids))
-            if request.mode != "dense":
-                with by_words.step("lexical") as facts:
-                    lexical.update(self._opened.lexical(request.text, wanted, ids))
-                    facts["candidates"] = len(lexical)
-            if near is not None:
-                with retrieved.step("dense") as facts:  # what other threads have left of it
-                    dense = dict(near())
-                    facts["candidates"] = len(dense)
-            retrieved.trace += by_words.trace
+        if request.mode != "lexical":
+            with retrieved.step("dense") as facts:
+                dense.update(self._opened.query(required_vector(request.vector), wanted, ids))
+                facts["candidates"] = len(dense)
+        if request.mode != "dense":
+            with retrieved.step("lexical") as facts:
+                lexical.update(self._opened.lexical(request.text, wanted, ids))
+                facts["candidates"] = len(lexical)
         if request.vector is not None and (missing := [chunk_id for chunk_id in lexical if chunk_id not in dense]):
             with retrieved.step("dense scores of lexical candidates") as facts:
                 dense.update(self._opened.cosines(request.vector, missing))

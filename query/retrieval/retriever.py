@@ -131,7 +131,6 @@ class Retriever:
         begin = "".join(row["text"][:_WARM] for row in self.opened.rows(first, ("text",))) or "a"
         self.find(Request(begin, np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.judge.evidence(begin, dict.fromkeys(first))  # reads word lists
-        self.opened.map_pages()
         self.is_warm = True
 
     def chunks(self, most: int) -> list[Hit]:

@@ -14,7 +14,7 @@ import pytest
 
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors import nearest as module
-from almanac.index.vectors.nearest import Rows, seek_nearest
+from almanac.index.vectors.nearest import Rows, find_nearest
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, write_quantized
 from almanac.index.vectors.vector_matrix import MATRIX
 from almanac.index.versions.version_store import version_dir
@@ -24,11 +24,6 @@ from tests.index.segmented import as_one, build_segmented, spread
 from tests.index.test_index_delta import problems
 
 _QUANTISED_FROM = "almanac.index.vectors.quantized._FEW"
-
-
-def nearest(rows: list[Rows], query: Any, k: int) -> list[tuple[str, float]]:
-    with seek_nearest(rows, query, k) as take_hits:
-        return take_hits()
 
 
 def _around_topics(rows: int, dimension: int, random: np.random.Generator) -> Any:
@@ -86,7 +81,7 @@ def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
         *(case.vectors[np.random.default_rng(8).integers(0, len(case.vectors), size=30)] + 0.05),
     ]
     chunk_ids = {
-        (number, k): [chunk_id for chunk_id, _ in nearest([rows], query, k)]
+        (number, k): [chunk_id for chunk_id, _ in find_nearest([rows], query, k)]
         for number, query in enumerate(queries)
         for k in (1, 10, 50)
     }
@@ -129,7 +124,7 @@ def test_copies_of_a_text_do_not_hide_what_is_nearer(copies: int, noise: float, 
         case = Case(vectors)
         rows = case.rows(tmp_path)
         for k in (10, 50):
-            missed += len(set(case.by_hand(question, k)[:10]) - {hit[0] for hit in nearest([rows], question, k)})
+            missed += len(set(case.by_hand(question, k)[:10]) - {hit[0] for hit in find_nearest([rows], question, k)})
     assert missed <= 1  # of 80
 
 
@@ -158,7 +153,7 @@ def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(
         for row, cosine in enumerate((part.vectors @ question).tolist())
     ]
     wanted = {chunk_id for chunk_id, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
-    assert {chunk_id for chunk_id, _ in nearest(segment_rows, question, 10)} == wanted
+    assert {chunk_id for chunk_id, _ in find_nearest(segment_rows, question, 10)} == wanted
 
 
 @pytest.mark.parametrize("name", ["around topics", "a third deleted", "made up"])
@@ -170,14 +165,14 @@ def test_few_rows_are_read_of_many(name: str, tmp_path: Path, monkeypatch: pytes
     rows = case.rows(tmp_path)
     monkeypatch.setattr(module, "_all_compared", None)
     for question in random.normal(size=(10, case.vectors.shape[1])).astype(np.float32):
-        assert [chunk_id for chunk_id, _ in nearest([rows], question, 10)] == case.by_hand(question, 10)
+        assert [chunk_id for chunk_id, _ in find_nearest([rows], question, 10)] == case.by_hand(question, 10)
 
 
 def test_nothing_is_near_to_nothing(tmp_path: Path) -> None:
     rows = _CASES["around topics"].rows(tmp_path)
-    assert nearest([rows], np.zeros(48, dtype=np.float32), 5) == []
-    assert nearest([], _SPREAD[0], 5) == []
-    assert len(nearest([rows], _SPREAD[0], 20_000)) == len(_SPREAD)
+    assert find_nearest([rows], np.zeros(48, dtype=np.float32), 5) == []
+    assert find_nearest([], _SPREAD[0], 5) == []
+    assert len(find_nearest([rows], _SPREAD[0], 20_000)) == len(_SPREAD)
 
 
 @pytest.fixture

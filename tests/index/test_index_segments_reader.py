@@ -32,7 +32,7 @@ from almanac.schemas.items import ChunkRow
 from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 from tests.index.segmented import as_one, build_segmented, spread, table_in
-from tests.processes import is_read_singly, mapped_kib
+from tests.processes import is_read_singly
 
 _WORDS = [
     "castle",
@@ -357,19 +357,6 @@ def test_a_closed_reader_pins_its_segments_again(small: Base) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
-def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
-    with OpenVersion(small.index_dir, "v0001") as opened:
-        declaration = Declaration.model_validate(
-            {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]}
-        )
-        Retriever(declaration, opened, _vectors).warm(opened.manifest.embedder.dimension)
-        for use in opened.manifest.segments:
-            for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/rows.npy", "lexical/counts.npy"):
-                path = segment_dir(small.index_dir, use.segment) / name
-                assert mapped_kib(path) == 4 * -(-path.stat().st_size // 4096), name
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: Base) -> None:
     """Also where the version is closed and opened again, as after a pause, and of files that are opened later than
     that.
@@ -390,28 +377,6 @@ def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: 
         opened.close()
         gc.collect()
         assert [search(mode) for mode in ("dense", "hybrid")] == [{False}] * 2
-
-
-def test_segments_that_other_threads_search_give_the_same_hits(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = [pair.several.query(vector, 7) for vector in _vectors()]
-    monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
-    assert [pair.several.query(vector, 7) for vector in _vectors()] == alone
-    with pair.several.begin_query(_vectors()[0], 7) as take_hits:
-        words = pair.several.lexical("castle", 7)
-        assert (take_hits(), words) == (alone[0], pair.several.lexical("castle", 7))
-
-
-def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_of_others_alone(
-    small: Base, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
-    vector = _vectors()[0]
-    with OpenVersion(small.index_dir, "v0001") as opened:
-        with pytest.raises(ZeroDivisionError), opened.begin_query(vector, 3):
-            raise ZeroDivisionError
-        monkeypatch.setattr("almanac.index.vectors.nearest._all_compared", lambda *_: 1 // 0)
-        with opened.begin_query(vector, 3) as take_hits, pytest.raises(DamagedVersion, match="v0001 cannot be read"):
-            take_hits()
 
 
 def test_rows_of_many_batches_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +443,6 @@ def test_threads_that_ask_a_new_reader_for_different_things_all_have_an_answer(p
         lambda opened: opened.readings("castle garden"),
         lambda opened: opened.query(vector, 3),
         lambda opened: opened.lexical("castle", 3),
-        lambda opened: opened.threads,
         lambda opened: opened.vectors(some),
         lambda opened: opened.smallest(3),
         lambda opened: opened.chunks_of("s0", "doc0"),
