@@ -1,19 +1,14 @@
 """Sets of chunks of an open version, as masks over its rows."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from almanac.index.open_segment import Mask
 
-
-class _Version(Protocol):
-    """What a set asks its version, an `OpenVersion`."""
-
-    def row_of(self, chunk_id: str) -> int: ...
-    def batches(self, names: Sequence[str], among: "ChunkSet") -> Iterator[pa.RecordBatch]: ...
+if TYPE_CHECKING:
+    from almanac.index.reader import OpenVersion
 
 
 class ChunkSet(Set[str]):
@@ -24,7 +19,7 @@ class ChunkSet(Set[str]):
     id.
     """
 
-    def __init__(self, version: _Version, mask: Mask) -> None:
+    def __init__(self, version: "OpenVersion", mask: Mask) -> None:
         self.mask = mask
         self._version, self._count = version, int(np.count_nonzero(mask))
 

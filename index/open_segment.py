@@ -110,18 +110,17 @@ class OpenSegment:
         found = self.rows.by_id[:count] if allowed is None else self.rows.by_id[allowed[self.rows.by_id]][:count]
         return found.astype(np.int64)
 
-    def among(self, ids_of: Callable[[RowNumbers], list[str]], allowed: Mask | None = None) -> Rows:
+    def among(self, allowed: Mask | None = None) -> Rows:
         """Returns the rows of the version, or the allowed ones of them, as `nearest` searches them.
 
         Args:
-            ids_of: Gives the chunk ids of some of the rows.
             allowed: Mask of the rows, all of them part of the version, that may be found, bool (n,). None: all that are
                 part of it.
         """
         if allowed is None:
-            return Rows(self.vectors, ids_of, len(self) - len(self.deleted), self.live, self._quantized)
+            return Rows(self.vectors, self.rows.ids, len(self) - len(self.deleted), self.live, self._quantized)
         count = int(np.count_nonzero(allowed))
-        return Rows(self.vectors, ids_of, count, allowed, self._quantized if count > _COMPARED else None)
+        return Rows(self.vectors, self.rows.ids, count, allowed, self._quantized if count > _COMPARED else None)
 
     @computed_once
     def _quantized(self) -> Quantized | None:

@@ -9,7 +9,6 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
 from pathlib import Path
@@ -28,7 +27,6 @@ from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.lexical_facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
-from almanac.index.row_memory import RowMemory
 from almanac.index.segments.segment_rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.nearest import exact_cosines, find_nearest
@@ -40,9 +38,7 @@ if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.lexical_reader import AnalyzedQuery, LexicalIndex
 
-# chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
-_REMEMBERED = 20_000
-_AT_ONCE = 200  # chunk ids of a list that is remembered, at most
+_FEW = 200  # vectors up to which a disk is not asked to read all of them ahead
 _MISSING = -1
 _DECODER = json.JSONDecoder()
 
@@ -73,8 +69,6 @@ class OpenVersion:
         self._index_dir, self._version, self._candidate, self._gives_way = index_dir, version, manifest, gives_way
         self._lock = threading.RLock()
         self._pinned: PinnedVersion | None = None
-        self._remembered: dict[str, int] = {}
-        self._kept_rows = RowMemory()
         self._is_around = False
         self._segments  # noqa: B018  # opens them
 
@@ -139,30 +133,24 @@ class OpenVersion:
         if k < 1 or not (self.manifest.counts.chunks if known is None else len(known)):
             return []
         with self._damage_as_error():
-            parts = zip(self._segments, self._spans, self._masks(known), strict=True)
-            rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
+            rows = [part.among(mask) for part, mask in zip(self._segments, self._masks(known), strict=True)]
             return find_nearest(rows, vector, k)
-
-    def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
-        """Chunk ids of rows of a segment, all of them part of the version. `begin` is the number of its first row."""
-        ids = part.rows.ids(rows)
-        self._remember(ids, rows + begin)
-        return ids
 
     def _masks(self, among: ChunkSet | None) -> list[Mask | None]:
         """For each segment, which of its rows are in a set of chunks."""
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
-    def chunk_set(self, ids: Collection[str]) -> ChunkSet:
-        """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned
-        as it is.
+    def chunk_set(self, ids: Collection[str], within: ChunkSet | None = None) -> ChunkSet:
+        """Returns a set of the chunks with these ids, or of those of them that are `within` another set; unknown ids
+        are left out.
         """
         if isinstance(ids, ChunkSet):
-            return ids
-        rows = self._locate(list(ids))
-        mask = np.zeros(self._size, dtype=np.bool_)
-        mask[rows[rows != _MISSING]] = True
-        return ChunkSet(self, mask)
+            mask = ids.mask
+        else:
+            rows = self._locate(list(ids))
+            mask = np.zeros(self._size, dtype=np.bool_)
+            mask[rows[rows != _MISSING]] = True
+        return ChunkSet(self, mask if within is None else mask & within.mask)
 
     def lexical(self, query: str, k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no
@@ -226,46 +214,23 @@ class OpenVersion:
 
     def _locate(self, chunk_ids: Sequence[str]) -> RowNumbers:
         """Numbers of chunks' rows, as `row_of`, int64 (n,)."""
-        if len(chunk_ids) > _AT_ONCE:
-            return self._looked_up(chunk_ids)
-        found = np.array([self._remembered.get(one, _MISSING) for one in chunk_ids], dtype=np.int64)
-        left = np.flatnonzero(found == _MISSING)
-        if len(left):
-            ids = [chunk_ids[place] for place in left.tolist()]
-            found[left] = rows = self._looked_up(ids)
-            self._remember(ids, rows)
-        return found
-
-    def _remember(self, ids: list[str], rows: RowNumbers) -> None:
-        """Keeps the rows of chunk ids: of hits, which are known by their rows when they are found, so that nobody looks
-        for these again.
-        """
-        if len(ids) > _AT_ONCE:
-            return
-        if len(self._remembered) > _REMEMBERED:
-            self._remembered = {}
-        self._remembered.update((one, row) for one, row in zip(ids, rows.tolist(), strict=True) if row != _MISSING)
+        wanted = _as_bytes(chunk_ids)
+        numbers = np.full(len(wanted), _MISSING, dtype=np.int64)
+        with self._damage_as_error():
+            for part, begin in zip(self._segments, self._begins.tolist(), strict=True):
+                left = np.flatnonzero(numbers == _MISSING)
+                if len(left):
+                    rows = part.find(wanted[left])
+                    numbers[left] = np.where(rows == _MISSING, _MISSING, rows + begin)
+        return numbers
 
     def _ids_of(self, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows, in their order."""
-        found = np.empty(len(rows), dtype=object)
+        ids = np.empty(len(rows), dtype=object)
         with self._damage_as_error():
             for part, places, numbers in self._by_segment(rows):
-                found[places] = part.rows.ids(numbers)
-        ids: list[str] = found.tolist()
-        self._remember(ids, rows if self._live is None else np.where(self._live[rows], rows, _MISSING))
-        return ids
-
-    def _looked_up(self, chunk_ids: Sequence[str]) -> RowNumbers:
-        wanted = _as_bytes(chunk_ids)
-        found = np.full(len(wanted), _MISSING, dtype=np.int64)
-        with self._damage_as_error():
-            for part, begin in zip(self._segments, self._begins.tolist(), strict=True):
-                left = np.flatnonzero(found == _MISSING)
-                if len(left):
-                    rows = part.find(wanted[left])
-                    found[left] = np.where(rows == _MISSING, _MISSING, rows + begin)
-        return found
+                ids[places] = part.rows.ids(numbers)
+        return list(ids)
 
     def _required(self, chunk_ids: Sequence[str]) -> RowNumbers:
         rows = self._locate(chunk_ids)
@@ -277,21 +242,18 @@ class OpenVersion:
         """Returns columns of chunks, in the order of `chunk_ids`, `metadata` parsed: those of chunks.parquet but
         `embedded_text`, or some of them.
 
-        Each column that is read takes some microseconds, unless it was read lately. KeyError for an unknown id.
+        KeyError for an unknown id.
         """
-        rows = self._kept_rows.rows(chunk_ids, tuple(names), partial(self._read_rows, names))
-        if "metadata" in names:  # whoever gets it may change it
-            return [row | {"metadata": _parsed(row["metadata"])} for row in rows]
-        return [dict(row) for row in rows]
-
-    def _read_rows(self, names: Sequence[str], chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         numbers = self._required(chunk_ids)
-        places = self._segment_of(numbers)
+        rows: list[dict[str, Any]] = [{}] * len(numbers)
         with self._damage_as_error():
-            return [
-                self._segments[part].rows.row(row - self._spans[part][0], names)
-                for part, row in zip(places.tolist(), numbers.tolist(), strict=True)
-            ]
+            for part, places, own in self._by_segment(numbers):
+                for place, row in zip(places.tolist(), part.rows.rows(own, names), strict=True):
+                    rows[place] = row
+        if "metadata" in names:
+            for row in rows:
+                row["metadata"] = _parsed(row["metadata"])
+        return rows
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
         """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for
@@ -301,7 +263,7 @@ class OpenVersion:
         found = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
         with self._damage_as_error():
             for part, places, rows in self._by_segment(numbers):
-                if len(rows) > _AT_ONCE:
+                if len(rows) > _FEW:
                     read_ahead(*(part.vectors[row] for row in rows.tolist()))
                 found[places] = part.vectors[rows]
         return found
@@ -355,18 +317,15 @@ class OpenVersion:
         """Returns the chunks of a document as (ordinal, chunk id), in row order, or those with these ordinals; an empty
         list for an unknown document.
         """
-        rows = self._documents.find(source, document_id)
-        places = self._segment_of(rows)
-        found = []
+        chunks = []
         with self._damage_as_error():
-            for part, row in zip(places.tolist(), rows.tolist(), strict=True):
-                segment, number = self._segments[part], row - self._spans[part][0]
-                is_wanted = ordinals is None or segment.rows.row(number, ("ordinal",))["ordinal"] in ordinals
-                if is_wanted and (segment.live is None or segment.live[number]):
-                    chunk = segment.rows.row(number, ("source", "document_id", "ordinal", "chunk_id"))
-                    if (chunk["source"], chunk["document_id"]) == (source, document_id):
-                        found.append((chunk["ordinal"], chunk["chunk_id"]))
-        return found
+            for part, _, rows in self._by_segment(self._documents.find(source, document_id)):
+                live = rows if part.live is None else rows[part.live[rows]]
+                for chunk in part.rows.rows(live, ("source", "document_id", "ordinal", "chunk_id")):
+                    is_wanted = ordinals is None or chunk["ordinal"] in ordinals
+                    if is_wanted and (chunk["source"], chunk["document_id"]) == (source, document_id):
+                        chunks.append((chunk["ordinal"], chunk["chunk_id"]))
+        return chunks
 
     @computed_once
     def _documents(self) -> DocumentRows:
@@ -413,7 +372,6 @@ class OpenVersion:
             if self._pinned is not None:
                 self._pinned.close()
                 self._pinned = None
-            self._remembered, self._kept_rows = {}, RowMemory()
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 # the version may have been replaced by the time it is opened again
                 self.__dict__.pop(name, None)
@@ -445,10 +403,6 @@ class OpenVersion:
     @computed_once
     def _begins(self) -> RowNumbers:
         return np.array([begin for begin, _ in self._spans], dtype=np.int64)
-
-    def _segment_of(self, rows: RowNumbers) -> RowNumbers:
-        """Number of the segment in which each row lies."""
-        return np.searchsorted(self._begins, rows, side="right") - 1
 
     def _by_segment(self, rows: RowNumbers) -> Iterator[tuple[OpenSegment, RowNumbers, RowNumbers]]:
         """Yields each segment that has any of some rows, with their places among these and their numbers in the

@@ -354,7 +354,7 @@ class _Rows:
         return self._have_vectors[numbers]
 
     def read(self, numbers: RowNumbers) -> list[dict[str, Any]]:
-        return [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()]
+        return self._mapped.rows(numbers, STORED_COLUMNS)
 
     def read_vectors(self, numbers: RowNumbers) -> None:
         """Puts the vectors of these rows into the matrix. Raises DamagedVersion where one is missing."""

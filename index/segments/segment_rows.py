@@ -5,7 +5,6 @@ loaded.
 has the row numbers, int32, in the order of chunk ids, so that a row is found by bisection.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +42,6 @@ ROWS_SCHEMA = pa.schema(
     ]
 )
 COLUMNS = tuple(ROWS_SCHEMA.names)
-_PLACES = {name: place for place, name in enumerate(COLUMNS)}
 _Ids = npt.NDArray[np.bytes_]
 
 
@@ -126,7 +124,6 @@ class MappedRows:
             ):
                 raise ValueError("an id is no chunk id")
             self._first_word[number] = (texts.address - begin) // 8
-        self._begins = self._starts[:-1].tolist()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -182,11 +179,16 @@ class MappedRows:
         """
         read_around(self._words)
 
-    def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
-        """Returns columns of one row."""
-        part = bisect_right(self._begins, number) - 1
-        batch, place = self._batches[part], number - self._begins[part]
-        return {name: batch.column(_PLACES[name])[place].as_py() for name in names}
+    def rows(self, numbers: RowNumbers, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns columns of some rows, in the order of their numbers."""
+        rows: list[dict[str, Any]] = [{}] * len(numbers)
+        parts = np.searchsorted(self._starts, numbers, side="right") - 1
+        for part in np.unique(parts).tolist():
+            places = np.flatnonzero(parts == part)
+            taken = self._batches[part].select(list(names)).take(pa.array(numbers[places] - self._starts[part]))
+            for place, row in zip(places.tolist(), taken.to_pylist(), strict=True):
+                rows[place] = row
+        return rows
 
     def batches(self, names: Sequence[str], chosen: npt.NDArray[np.bool_] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields columns of the rows of a mask, bool (n,), or of all, in order. Batches of which all rows are chosen

@@ -78,7 +78,7 @@ class Retriever:
         with retrieved.step("filter") as facts:
             ids = self.access.chunks_in(request.workspace, request.where)
             if among is not None:
-                ids = self.opened.chunk_set([chunk_id for chunk_id in among if ids is None or chunk_id in ids])
+                ids = self.opened.chunk_set(among, ids)
             facts["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
         if ids is not None and not ids:
             return retrieved
