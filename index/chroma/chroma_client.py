@@ -166,25 +166,18 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
 
     try:
         for row in rows:
-            if (why := refusal(document_of(row), metadata_of(row))) is not None:
-                what = "text"
-                if refusal(document_of(row), {"kind": "text"}) is None:
-                    what = next(
-                        (
-                            f"field {key}"
-                            for key, value in metadata_of(row).items()
-                            if refusal("", {key: value}) is not None
-                        ),
-                        "fields together",
-                    )
-                return OperationalError(
-                    f"Chroma refuses the {what} of {row['document_id']}: {why}",
-                    where=f"source {row['source']}, {row['url']}",
-                    hint=(
-                        "leave the field out by `metadata` of the source, or the item by a rule of `validate`; "
-                        "and please report it, with the value"
-                    ),
-                )
+            document, metadata = document_of(row), metadata_of(row)
+            if (why := refusal(document, metadata)) is None:
+                continue
+            parts = {"text": (document, {"kind": "text"})}
+            parts |= {f"field {key}": ("", {key: value}) for key, value in metadata.items()}
+            what = next((name for name, part in parts.items() if refusal(*part) is not None), "fields together")
+            return OperationalError(
+                f"Chroma refuses the {what} of {row['document_id']}: {why}",
+                where=f"source {row['source']}, {row['url']}",
+                hint="leave the field out by `metadata` of the source, or the item by a rule of `validate`; and please "
+                "report it, with the value",
+            )
     finally:
         client.delete_collection("refused")
     return None

@@ -10,11 +10,9 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 import Stemmer
-from cachetools import LRUCache, cached
 
 from almanac.core.invisible import without_invisible
 
@@ -58,9 +56,7 @@ _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 _LONGEST = 64  # characters of a term; longer terms are cut
 _MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
 _KEPT = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
-# bytes that whole texts and their terms take, about, in whatever script: without spaces, each character makes two terms
-_REMEMBERED = 10_000_000
-_OF_TEXT, _OF_CHARACTER, _OF_TERM = 400, 2, 80  # bytes
+_REMEMBERED = 256  # cached texts, of which a long one without spaces takes 60 kB: each character makes two terms
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
@@ -107,22 +103,12 @@ def folded_tokens(text: str) -> list[str]:
     return [*found, *_pairs(found)]
 
 
-class _Remembered(NamedTuple):
-    terms: tuple[str, ...]
-    size: int  # bytes
-
-
+@lru_cache(_REMEMBERED)
 def remembered_tokens(text: str, language: str, *, folded: bool) -> tuple[str, ...]:
-    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: questions meet the same
-    chunks and sentences.
+    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: the steps of a search meet
+    the same chunks and sentences.
     """
-    return _remembered(text, language, folded).terms
-
-
-@cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
-def _remembered(text: str, language: str, folded: bool) -> _Remembered:
-    terms = tuple(folded_tokens(text) if folded else tokens(text, language))
-    return _Remembered(terms, _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
+    return tuple(folded_tokens(text) if folded else tokens(text, language))
 
 
 def is_folded(text: str) -> bool:

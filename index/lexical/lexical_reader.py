@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
 from almanac.index.lexical.lexical_facts import LEXICAL
@@ -31,7 +32,7 @@ _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 dig
 # Looking a term up in a row takes as long as going through so many of its postings, and a posting as long as looking
 # for the best among so many rows.
 _FEW = 16
-_KEPT = 10_000  # document frequencies in memory
+_CHARACTER = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}〇]\p{M}*")
 _QUERIES = 64  # queries in memory, as analyzed: steps of one search ask for theirs several times
 
 
@@ -71,7 +72,6 @@ class LexicalIndex:
         self._rows = size if live is None else int(np.count_nonzero(live))
         self._languages = sorted(self._live_languages())
         self._norms = self._length_norms()
-        self._kept: dict[str, int] = {}
         self._analyzed: dict[str, list[AnalyzedQuery]] = {}
 
     def _live_languages(self) -> set[str]:
@@ -133,16 +133,11 @@ class LexicalIndex:
 
     def _frequencies(self, keys: Sequence[str]) -> list[int]:
         """Returns in how many live rows each term occurs."""
-        kept = self._kept
-        if new := [key for key in keys if key not in kept]:
-            counts = np.zeros(len(new), np.int64)
-            for span, found in self._found(new):
-                live = None if self._live is None else self._live[span]
-                counts += np.array([len(rows) if live is None else np.count_nonzero(live[rows]) for rows, _ in found])
-            if len(kept) >= _KEPT:
-                kept = self._kept = {key: kept[key] for key in keys if key in kept}
-            kept.update(zip(new, counts.tolist(), strict=True))
-        return [kept[key] for key in keys]
+        counts = np.zeros(len(keys), np.int64)
+        for span, postings in self._found(keys):
+            live = None if self._live is None else self._live[span]
+            counts += [len(rows) if live is None else np.count_nonzero(live[rows]) for rows, _ in postings]
+        return counts.tolist()
 
     def _readings(self, query: str) -> Iterator[tuple[npt.NDArray[np.float64], dict[str, float]]]:
         """Yields each different analysis of the query, as what is added to frequencies in each row and the idf of each
@@ -200,6 +195,30 @@ class LexicalIndex:
 def idf(count: int, rows: int) -> float:
     """Returns the inverse document frequency of a term that occurs in `count` of `rows` rows."""
     return math.log1p((rows - count + 0.5) / (count + 0.5))
+
+
+def attainable_score(analyzed: AnalyzedQuery, query: str) -> float:
+    """BM25 score of a text of average length in which each word of a query stands once; 0 for a query without words.
+
+    The best score of a search, divided by it, is about the share of the query that the texts contain: with BM25's usual
+    parameters, a term that stands once in a text of average length scores its inverse document frequency. A word counts
+    with those of its terms that occur in the index or, where none does, as one term that no text has. Pairs (of
+    Vietnamese syllables, of characters in scripts without spaces) count only where they occur: most neighbours are no
+    word.
+
+    Args:
+        analyzed: The query, analyzed for one language of the index.
+        query: The query itself.
+    """
+    counts = {term: count for term, count in analyzed.frequencies.items() if count}
+    for lump in query.split():
+        terms = folded_tokens(lump) if analyzed.is_folded else tokens(lump, analyzed.language)
+        characters = [term for term in terms if _CHARACTER.fullmatch(term)]
+        others = [term for term in terms if not _CHARACTER.match(term)]
+        for word in (*([character] for character in characters), others):
+            if word and not any(term in counts for term in word):
+                counts[word[0]] = 0
+    return sum(sorted((idf(count, analyzed.rows) for count in counts.values()), reverse=True)[:MOST_TERMS])
 
 
 def _among(rows: RowNumbers, allowed: Mask | None) -> RowNumbers:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from almanac.index.lexical.attainable import attainable_score
+from almanac.index.lexical.lexical_reader import attainable_score
 from almanac.query.retrieval.question_language import ContentLanguages
 from almanac.query.retrieval.request import Candidate, Request, Retrieved, Vectors, required_vector
 
@@ -96,7 +96,7 @@ def fuse(
         dense, lexical: Cosines, and BM25 scores, 0 or more.
         dense_weight: Weight of the dense score, 0 to 1; the lexical score has the rest.
         usual: Cosines of the question to chunks in general.
-        attainable: BM25 score of a text with all words of the question (`index.lexical.attainable`).
+        attainable: BM25 score of a text with all words of the question (`index.lexical.lexical_reader`).
         vote: Share, 0 to 1, of the lexical score's weight that counts; the dense score has what is left of it.
     """
     least = usual.at(_BEGIN)

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from almanac.index.lexical.analyzer import tokens
-from almanac.index.lexical.attainable import attainable_score
-from almanac.index.lexical.lexical_reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery, attainable_score
 
 
 def _analyzed(query: str, language: str, texts: list[str]) -> AnalyzedQuery:
