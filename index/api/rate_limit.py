@@ -5,10 +5,8 @@ the lock releases it at once; one killed while it waits wastes only its own turn
 """
 
 import fcntl
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +33,9 @@ class RateLimit:
         cost_s = self._cost_s(tokens)
         if cost_s == 0:
             return 0.0
-        with self._locked():
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             now = self.clock()
             free = self._read()
             turn = free if now < free <= now + _LONGEST_QUEUE_S else now
@@ -57,13 +57,3 @@ class RateLimit:
             return float(self.path.read_text())
         except (OSError, ValueError):
             return 0.0
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)  # releases the lock

@@ -343,7 +343,6 @@ class _Rows:
         """Of which of these rows a vector is there by now, bool (n,). Parts that were there the last time, such as
         those of other knowledge bases, are not read again.
         """
-        self._store = VectorStore(self._root, self._embedder)
         new = set(self._store.parts()) - self._seen
         self._seen |= new
         columns = []

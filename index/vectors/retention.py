@@ -9,9 +9,10 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,8 +42,8 @@ def vectors_in_use(root: Path) -> Iterator[None]:
             raise
         yield
         return
-    with in_use as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    with in_use:
+        fcntl.flock(in_use, fcntl.LOCK_SH)
         yield
 
 
@@ -51,36 +52,27 @@ def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
     """Yields whether the exclusive lock on vectors was obtained within `patience_s` seconds. If so, `vectors_in_use`
     blocks until the end of the block.
     """
-    with _use_file(root) as descriptor:
+    with _use_file(root) as file:
         deadline = time.monotonic() + patience_s
-        while not (unused := _try_exclusive(descriptor)) and time.monotonic() < deadline:
+        while not (unused := _try_exclusive(file)) and time.monotonic() < deadline:
             time.sleep(0.05)
         yield unused
 
 
-def _use_file(root: Path) -> AbstractContextManager[int]:
-    """The file that is locked, open until the end of the block: for reading alone where it is there already, which
-    takes no permission to write.
+def _use_file(root: Path) -> IO[bytes]:
+    """The file that is locked until it is closed, opened for reading alone: where it is there already, that takes no
+    permission to write.
     """
-    try:
-        descriptor = os.open(root / _USE, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    path = root / _USE
+    if not path.exists():
         root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(root / _USE, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    return _until_closed(descriptor)
+        path.touch()
+    return path.open("rb")
 
 
-@contextmanager
-def _until_closed(descriptor: int) -> Iterator[int]:
+def _try_exclusive(file: IO[bytes]) -> bool:
     try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _try_exclusive(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -92,10 +84,9 @@ def forget_vectors(root: Path, keys: pa.Array) -> int:
     """
     gone = 0
     for folder in _folders(root):
-        rest = _Rest(folder)
         sweep(folder.glob(TEMPORARY))
         for path in sorted(folder.glob("*.parquet")):
-            gone += rest.keep(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
+            gone += _keep_rows(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
         # a damaged part may contain any key; an index is made again
         for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:
             remove(path)
@@ -118,10 +109,10 @@ def prune_vectors(root: Path, needed: Callable[[str], DigestSet | None], older_t
     """
     gone, freed = 0, 0
     for folder in _folders(root):
-        rest, old = _Rest(folder), _old_parts(folder, older_than_s)
+        old = _old_parts(folder, older_than_s)
         if old and (wanted := needed(folder.name)) is not None:
             for path in old:
-                vectors, size = rest.keep(path, partial(_is_in, wanted))
+                vectors, size = _keep_rows(path, partial(_is_in, wanted))
                 gone, freed = gone + vectors, freed + size
         freed += _sweep(folder, older_than_s)
     return gone, freed
@@ -146,43 +137,34 @@ def _folders(root: Path) -> list[Path]:
     return sorted(path for path in root.glob("*") if path.is_dir())
 
 
-class _Rest:
-    """Rewrites the parts of one embedder without some of their rows; the remaining rows are written to a new part
-    before the old one is removed.
+def _keep_rows(path: Path, chosen: Callable[[pa.Array], pa.Array]) -> tuple[int, int]:
+    """Keeps only the rows of a part for which `chosen`, called with the key column, is true; returns the vectors
+    removed and the bytes freed. What stays is written to a new part before the old one is removed.
     """
+    try:
+        table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
+        mask = chosen(table.column("text_sha256"))
+    except (pa.ArrowException, KeyError, OSError) as error:
+        # VectorStore moves it aside when it reads the vectors
+        _log.warning("vector_part_unreadable", part=str(path), error=str(error))
+        return 0, 0
+    staying = pc.sum(mask).as_py() or 0
+    if staying == table.num_rows:
+        return 0, 0
+    before = path.stat()
+    size = _write_rows(path.parent, table.filter(mask).combine_chunks(), before.st_mtime) if staying else 0
+    remove(path)
+    return table.num_rows - staying, before.st_size - size
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._store: VectorStore | None = None
 
-    def keep(self, path: Path, chosen: Callable[[pa.Array], pa.Array]) -> tuple[int, int]:
-        """Keeps only the rows of a part for which `chosen`, called with the key column, is true; returns the vectors
-        removed and the bytes freed.
-        """
-        try:
-            table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
-            mask = chosen(table.column("text_sha256"))
-        except (pa.ArrowException, KeyError, OSError) as error:
-            # VectorStore moves it aside when it reads the vectors
-            _log.warning("vector_part_unreadable", part=str(path), error=str(error))
-            return 0, 0
-        kept = pc.sum(mask).as_py() or 0
-        if kept == table.num_rows:
-            return 0, 0
-        before = path.stat()
-        size = self._write(table.filter(mask).combine_chunks(), before.st_mtime) if kept else 0
-        remove(path)
-        return table.num_rows - kept, before.st_size - size
-
-    def _write(self, rows: pa.Table, written_at: float) -> int:
-        dimension = rows.schema.field("vector").type.list_size
-        if self._store is None:
-            info = EmbedderInfo(provider="", model="", revision="", dimension=dimension, fingerprint=self._folder.name)
-            self._store = VectorStore(self._folder.parent, info)
-        vectors = rows.column("vector").combine_chunks().flatten().to_numpy().reshape(-1, dimension)
-        path = self._store.write_part(rows.column("text_sha256").to_pylist(), vectors)
-        os.utime(path, (written_at, written_at))  # the vectors keep their age, by which they are pruned
-        return path.stat().st_size
+def _write_rows(folder: Path, rows: pa.Table, written_at: float) -> int:
+    """Writes rows of a part as another one, which keeps its age: by that, vectors are pruned. Returns its bytes."""
+    dimension = rows.schema.field("vector").type.list_size
+    info = EmbedderInfo(provider="", model="", revision="", dimension=dimension, fingerprint=folder.name)
+    vectors = rows.column("vector").combine_chunks().flatten().to_numpy().reshape(-1, dimension)
+    path = VectorStore(folder.parent, info).write_part(rows.column("text_sha256").to_pylist(), vectors)
+    os.utime(path, (written_at, written_at))
+    return path.stat().st_size
 
 
 def _sweep(folder: Path, older_than_s: float) -> int:

@@ -41,11 +41,12 @@ class VectorStore:
         self.fingerprint = info.fingerprint
         self.dimension = info.dimension
         self._schema = pa.schema([("text_sha256", pa.string()), ("vector", pa.list_(pa.float32(), info.dimension))])
-        self._known: VectorKeys | None = None
+        self._keys = VectorKeys(self.folder, self._read_digests)
 
     def keys(self) -> Iterator[str]:
         """Iterates over the distinct keys that have a vector, without reading vectors."""
-        columns = (column for path in self._keys.parts() if (column := self._read_keys(path)) is not None)
+        paths = [self.folder / name for name in self.parts()]
+        columns = (column for path in paths if (column := self._read_keys(path)) is not None)
         return iter(dict.fromkeys(key for column in columns for key in column.to_pylist()))
 
     def parts(self) -> list[str]:
@@ -85,8 +86,6 @@ class VectorStore:
         content = memoryview(sink.getvalue())
         path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_file(path, lambda file: file.write(content))
-        if self._known is not None:
-            self._known.add(path, digests_of(keys))
         return path
 
     def read(self, keys: Texts) -> Vectors:
@@ -134,12 +133,6 @@ class VectorStore:
             where=str(self.folder),
             hint="almanac run KB embeds what is missing",
         )
-
-    @property
-    def _keys(self) -> VectorKeys:
-        if self._known is None:
-            self._known = VectorKeys(self.folder, self._read_digests)
-        return self._known
 
     def _read_digests(self, path: Path) -> Digests | None:
         keys = self._read_keys(path)
@@ -191,8 +184,7 @@ class VectorStore:
             ) from error
         aside = path.with_name(f"{path.name}.damaged")
         move(path, aside)
-        if self._known is not None:
-            self._known.drop(path)
+        self._keys.drop(path)
         _log.warning("vector_part_damaged", part=str(path), moved_to=str(aside), error=str(error))
 
 
