@@ -1,4 +1,4 @@
-"""Reliability of relevance, and the curves in `index.embedding.calibrations`, from judged question sets.
+"""Reliability of relevance, and the curves in `index.embedding.score_thresholds`, from judged question sets.
 
     python -m benchmarks.calibration --sets DIR ... [--models NAME ...] [--data DIR]
 

@@ -23,7 +23,6 @@ from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import read_ahead
 from almanac.index.chunk_set import ChunkSet
-from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.lexical_facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
@@ -319,20 +318,15 @@ class OpenVersion:
         """
         chunks = []
         with self._damage_as_error():
-            for part, _, rows in self._by_segment(self._documents.find(source, document_id)):
+            for part in self._segments:
+                rows = part.rows.rows_where("document_id", document_id)
                 live = rows if part.live is None else rows[part.live[rows]]
-                for chunk in part.rows.rows(live, ("source", "document_id", "ordinal", "chunk_id")):
-                    is_wanted = ordinals is None or chunk["ordinal"] in ordinals
-                    if is_wanted and (chunk["source"], chunk["document_id"]) == (source, document_id):
-                        chunks.append((chunk["ordinal"], chunk["chunk_id"]))
+                chunks += [
+                    (chunk["ordinal"], chunk["chunk_id"])
+                    for chunk in part.rows.rows(live, ("source", "ordinal", "chunk_id"))
+                    if chunk["source"] == source and (ordinals is None or chunk["ordinal"] in ordinals)
+                ]
         return chunks
-
-    @computed_once
-    def _documents(self) -> DocumentRows:
-        with self._damage_as_error():
-            return DocumentRows(
-                batch for part in self._segments for batch in part.rows.batches(["source", "document_id"])
-            )
 
     def coded_column(self, name: str) -> Coded:
         """Returns a column of texts, in row order, each distinct text once. Not cached."""

@@ -57,7 +57,7 @@ _READ_SIDE = {
     for module in (
         "chunk_set", "reader", "versions.version_store",
         "lexical.analyzer", "lexical.lexical_reader",
-        "embedding.calibrations", "embedding.embedder",
+        "embedding.embedder",
         "embedding.precision", "embedding.score_thresholds",
         "embedding.subword_fertility", "api.api_client", "api.sdks", "api.taken", "api.batching", "api.retry",
     )

@@ -1,22 +1,22 @@
 """The embedder interface, the local embedder, and the validation of vectors that every embedder returns."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.core.settings import DataDir
-from almanac.index.embedding.encoders import load_encoder
-from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
-from almanac.index.embedding.precision import has_bfloat16, resolve
+from almanac.index.embedding.four_bits import FourBits
+from almanac.index.embedding.model_folder import BUNDLED, FourBitModel, ModelFolder, describe_embedder, find_model
+from almanac.index.embedding.precision import has_bfloat16, has_gpu, resolve
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.index.embedding.encoders import Encode
     from almanac.schemas.declaration.embed_section import Embed
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
 
 Vectors = npt.NDArray[np.float32]
 _UNIT = 1e-6  # tolerance for unit length
+_LOADING = Lock()
 
 
 class Embedder(Protocol):
@@ -78,6 +79,15 @@ def load_embedder(embed: "Embed", data: DataDir | None = None, *, for_queries: b
     return LocalEmbedder(embed, for_queries=for_queries)
 
 
+class Encode(Protocol):
+    """Encodes texts by a model on this machine. Safe to share among threads."""
+
+    def __call__(self, texts: Sequence[str], kind: str, prompt: str) -> Vectors:
+        """Returns unit vectors, float32 (n, dimension), in the order of the texts, each with the prompt before it.
+        There is at least one; `kind` is query or document.
+        """
+
+
 class LocalEmbedder:
     """A sentence-transformers model on this machine, on a GPU where available. Safe to share among threads.
 
@@ -107,17 +117,56 @@ class LocalEmbedder:
     def _written(self) -> "Encode":
         """Encodes documents."""
         is_half = self._embed.precision == "bfloat16" and has_bfloat16()
-        return load_encoder(find_model(self._embed), self._info, is_half=is_half, is_asked=False)
+        return self._encoder(is_half=is_half, is_asked=False)
 
     @cached_property
     def _asked(self) -> "Encode":
         """Encodes queries, and what is compared with them and not kept."""
-        return load_encoder(find_model(self._embed), self._info, is_half=False, is_asked=True)
+        return self._encoder(is_half=False, is_asked=True)
+
+    def _encoder(self, *, is_half: bool, is_asked: bool) -> "Encode":
+        """In bfloat16 with `is_half`; weights of 4 bits stay so with `is_asked`. Raises DeclarationError where the
+        model cannot be loaded.
+        """
+        folder = find_model(self._embed)
+        with _LOADING:
+            is_small = is_asked and isinstance(folder, FourBitModel) and not has_gpu()
+            return _load(folder, self._info.revision, self._info.dimension, is_half, is_small)
 
     def _checked(self, encode: "Encode", kind: str, prompt: str, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self._info.dimension), dtype=np.float32)
         return checked_vectors(encode(texts, kind, prompt), texts, self._info)
+
+
+@lru_cache(maxsize=8)
+def _load(folder: ModelFolder, _revision: str, dimension: int, is_half: bool, is_small: bool) -> Encode:
+    """The encoder of a model, which all embedders of a process share."""
+    from almanac.index.embedding.library_models import LibraryModel, convert
+
+    if has_gpu():
+        return LibraryModel(folder, dimension, is_half=is_half)
+    if folder.name in BUNDLED:
+        return _load_bundled(folder, is_half=is_half, is_small=is_small)
+    converted = convert(folder, dimension)
+    if converted is None:
+        return LibraryModel(folder, dimension, is_half=is_half)
+    return converted.encoder(is_half=is_half)
+
+
+def _load_bundled(folder: ModelFolder, *, is_half: bool, is_small: bool) -> Encode:
+    from almanac.index.embedding.bert import Embeddings, SafeTensors, bert_graph
+    from almanac.index.embedding.open_vino import Encoder
+    from almanac.index.embedding.word_pieces import read_word_pieces
+
+    weights = FourBits(folder.path) if folder.path.is_file() else SafeTensors(folder.path)
+    tokenizer = folder.tokenizer()
+    assert tokenizer is not None
+    cut = partial(read_word_pieces(tokenizer).numbers, longest=folder.max_seq_length())
+    graph = bert_graph(weights, is_small=is_small)
+    encoder = Encoder(graph, cut, Embeddings(weights), folder.dimension(), is_half=is_half)
+    weights.release()  # it has its own copy
+    return encoder
 
 
 def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:

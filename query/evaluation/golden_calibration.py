@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from almanac.core.logs import get_logger
-from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import Vectors
+from almanac.index.embedding.score_thresholds import calibration_of
 from almanac.index.reader import OpenVersion
 from almanac.query.evaluation.golden import Golden, requests_for, without_history
 from almanac.query.models.rerank import load_reranker

@@ -3,7 +3,7 @@ all.
 
 The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above,
 or below, the other candidates in both. A logistic curve makes a probability of them, which was fitted for the embedder
-on judged questions (`index.embedding.calibrations`, `query.evaluation`). It does not depend on the score by
+on judged questions (`index.embedding.score_thresholds`, `query.evaluation`). It does not depend on the score by
 which hits are ordered, nor on the number of hits.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from almanac.index.embedding.calibrations import calibration_of
+from almanac.index.embedding.score_thresholds import calibration_of
 from almanac.query.retrieval.question_language import ContentLanguages
 from almanac.query.retrieval.request import Request, required_vector
 from almanac.query.retrieval.term_coverage import term_coverage

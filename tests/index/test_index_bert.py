@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from almanac.index.embedding.bert import Embeddings, SafeTensors, bert_graph
-from almanac.index.embedding.embedder import LocalEmbedder, Vectors, load_embedder
-from almanac.index.embedding.encoders import _load
+from almanac.index.embedding.embedder import LocalEmbedder, Vectors, _load, load_embedder
 from almanac.index.embedding.library_models import LibraryModel
 from almanac.index.embedding.model_folder import BUNDLED, find_model
 from almanac.index.embedding.open_vino import Encoder, passes
@@ -256,7 +255,7 @@ def test_a_bundled_model_needs_no_torch_and_tells_nobody(call: str, model: str) 
 _INTERRUPTED = """
 import mmap, signal, sys, threading
 from almanac.index.embedding.embedder import LocalEmbedder
-from almanac.index.embedding.encoders import _load
+from almanac.index.embedding.embedder import _load
 from almanac.schemas.declaration.embed_section import Embed
 embedders = [LocalEmbedder(Embed(precision="float32"))]
 embedders[0].embed_documents(["Two are back."])

@@ -13,9 +13,8 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
-from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import describe_embedder
-from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, score_thresholds
+from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, calibration_of, score_thresholds
 from almanac.index.lexical.lexical_reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
