@@ -125,16 +125,13 @@ class AnswerMalformed(Exception):
 
 
 class Unanswered(Exception):
-    """No usable response after all attempts, possibly because of the content sent.
-
-    `error` is the error to raise once the content is ruled out; `finding` describes the failure; `rows` are as in
-    `AnswerMalformed`.
+    """No usable response after all attempts, possibly because of the content sent. `error` is the one to raise once the
+    content is ruled out; `rows` are as in `AnswerMalformed`.
     """
 
-    def __init__(self, error: AlmanacError, finding: str, rows: Collection[int] = ()) -> None:
-        super().__init__(finding)
+    def __init__(self, error: AlmanacError, rows: Collection[int] = ()) -> None:
+        super().__init__(error.message)
         self.error = error
-        self.finding = finding
         self.rows = frozenset(rows)
 
 
@@ -211,7 +208,7 @@ class Api:
                 failure = self._judge(error)
             if attempt + 1 >= min(failure.attempts, attempts or failure.attempts):
                 if failure.may_be_content:
-                    raise Unanswered(failure.error, failure.error.message, failure.rows)
+                    raise Unanswered(failure.error, failure.rows)
                 raise failure.error
             delay_s = self._retry.delay_s(attempt, failure.retry_after)
             _log.info(
@@ -259,50 +256,40 @@ class Api:
         return _Failure(error, attempts=self._retry.malformed_attempts, may_be_content=True, rows=rows)
 
     def _refused(self, refused: Refusal) -> _Failure:
-        status, said, headers = refused.status, self._said(refused.body), refused.headers
-        address = self._sdk.address
-        finding = f"the server answers {status}: {said}"
+        status, headers, address = refused.status, refused.headers, self._sdk.address
+        finding = f"the server answers {status}: {self._said(refused.body)}"
         may_be_content = status in _ABOUT_THE_CONTENT
+
+        def failure(kind: type[AlmanacError], hint: str, **more: Any) -> _Failure:
+            return _Failure(kind(finding, where=self.server, hint=hint), **more)
+
         if status in (401, 403):
-            return _Failure(
-                CredentialRefused(
-                    finding,
-                    where=self.server,
-                    hint=f"{self._key.variable} holds the key; is it one of this server, and allowed the model?"
-                    if self._key.variable
-                    else f"declare {self._section}.key: ${{NAME}}, and export the key of this server as NAME",
-                )
-            )
+            if self._key.variable is None:
+                hint = f"declare {self._section}.key: ${{NAME}}, and export the key of this server as NAME"
+            else:
+                hint = f"{self._key.variable} holds the key; is it one of this server, and allowed the model?"
+            return failure(CredentialRefused, hint)
         if 300 <= status < 400:
-            to = self._key.masked(headers.get("location", "nowhere"))
-            return _Failure(
-                DeclarationError(
-                    f"the server redirects to {to}", where=self.server, hint=f"declare the final address as {address}"
-                )
-            )
+            finding = f"the server redirects to {self._key.masked(headers.get('location', 'nowhere'))}"
+            return failure(DeclarationError, f"declare the final address as {address}")
         if status in (404, 405):
-            return _Failure(
-                DeclarationError(finding, where=self.server, hint=f"check {address} ({self._sdk.path_hint}) and model")
-            )
+            return failure(DeclarationError, f"check {address} ({self._sdk.path_hint}) and model")
+        again: dict[str, Any] = {"attempts": self._retry.attempts, "retry_after": headers.get("retry-after")}
         if status == 429:
-            told = read_retry_after(headers.get("retry-after"))
-            wait = f"in {math.ceil(told):,} s, as it says" if told is not None and math.isfinite(told) else "later"
+            wait_s = read_retry_after(headers.get("retry-after"))
+            wait = "later"
+            if wait_s is not None and math.isfinite(wait_s):
+                wait = f"in {math.ceil(wait_s):,} s, as it says"
             hint = f"{self._again} {wait}{self._kept}. {self._section}.requests_per_second keeps below a limit"
             limited = RateLimited(f"its rate limit is reached: {finding}", where=self.server, hint=hint)
-            limited.retry_after_s = told
-            return _Failure(limited, attempts=self._retry.attempts, retry_after=headers.get("retry-after"))
+            limited.retry_after_s = wait_s
+            return _Failure(limited, **again)
         if status in _WORTH_ANOTHER_TRY or status >= 500:
-            error = Retriable(finding, where=self.server, hint=f"{self._again} later{self._kept}")
-            return _Failure(
-                error,
-                attempts=self._retry.attempts,
-                retry_after=headers.get("retry-after"),
-                may_be_content=may_be_content,
-            )
+            return failure(Retriable, f"{self._again} later{self._kept}", may_be_content=may_be_content, **again)
         hint = f"check model and {address}; the server says why"
         if may_be_content and self._section == "generate":
             hint += "; generate.passage_tokens makes prompts shorter"
-        return _Failure(OperationalError(finding, where=self.server, hint=hint), may_be_content=may_be_content)
+        return failure(OperationalError, hint, may_be_content=may_be_content)
 
     def _said(self, body: str) -> str:
         """Extracts the message from an error body: one line of printable characters, at most 300, with the key

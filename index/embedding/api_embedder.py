@@ -26,30 +26,6 @@ _Row = tuple[int | None, list[float] | None]
 _Vectors = npt.NDArray[np.float32]  # (n, dimension)
 
 
-def describe_api_embedder(embed: Embed) -> EmbedderInfo:
-    """Returns the identity of an embedder behind an API, without a request.
-
-    The server is part of the fingerprint, since two servers may use one name for different weights; `same_as` declares
-    that they are the same.
-    """
-    server = (embed.same_as or embed.server).removesuffix("/v1")
-    assert embed.dimension is not None
-    query, document = embed.prompts.query or "", embed.prompts.document or ""
-    made_by = {
-        "provider": embed.provider,
-        "model": embed.model,
-        "server": server,
-        "dimension": embed.dimension,
-        "normalise": True,
-        **({"dimensions": embed.dimensions} if embed.dimensions else {}),
-    }
-    fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
-    return EmbedderInfo(
-        provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension, fingerprint=fingerprint,
-        query_prompt=query, document_prompt=document,
-    )  # fmt: skip
-
-
 class ApiEmbedder:
     """Embedder behind an API; texts are packed into requests. Safe to share among threads.
 
@@ -71,8 +47,27 @@ class ApiEmbedder:
 
     @staticmethod
     def describe(embed: Embed) -> EmbedderInfo:
-        """The embedder's identity, without a request."""
-        return describe_api_embedder(embed)
+        """Returns the identity of an embedder behind an API, without a request.
+
+        The server is part of the fingerprint, since two servers may use one name for different weights; `same_as`
+        declares that they are the same.
+        """
+        server = (embed.same_as or embed.server).removesuffix("/v1")
+        assert embed.dimension is not None
+        query, document = embed.prompts.query or "", embed.prompts.document or ""
+        made_by = {
+            "provider": embed.provider,
+            "model": embed.model,
+            "server": server,
+            "dimension": embed.dimension,
+            "normalise": True,
+            **({"dimensions": embed.dimensions} if embed.dimensions else {}),
+        }
+        fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
+        return EmbedderInfo(
+            provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension,
+            fingerprint=fingerprint, query_prompt=query, document_prompt=document,
+        )  # fmt: skip
 
     @property
     def info(self) -> EmbedderInfo:
@@ -130,7 +125,7 @@ class ApiEmbedder:
         otherwise the request is halved.
         """
         if len(rows) == 1:
-            refused[rows[0]] = failure.finding
+            refused[rows[0]] = failure.error.message
             return
         if 0 < len(failure.rows) < len(rows):
             parts = [

@@ -109,7 +109,7 @@ class ApiGenerator:
             try:
                 answer = self._api.call(partial(send, body=body), tokens=tokens)
             except Unanswered as failure:
-                further = change_for(failure.finding, changes) if self._may_change else None
+                further = change_for(failure.error.message, changes) if self._may_change else None
                 if further is None:
                     raise failure.error from None
                 changes = changes | {further}
