@@ -136,7 +136,8 @@ class LexicalIndex:
         counts = np.zeros(len(keys), np.int64)
         for span, postings in self._found(keys):
             live = None if self._live is None else self._live[span]
-            counts += [len(rows) if live is None else np.count_nonzero(live[rows]) for rows, _ in postings]
+            own = [len(rows) if live is None else np.count_nonzero(live[rows]) for rows, _ in postings]
+            counts += np.array(own, np.int64)
         return counts.tolist()
 
     def _readings(self, query: str) -> Iterator[tuple[npt.NDArray[np.float64], dict[str, float]]]:
