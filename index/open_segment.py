@@ -64,19 +64,19 @@ class OpenSegment:
         """The rows, mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(ROWS)
         self.require_unaltered(BY_ID)
-        found = MappedRows(self.folder, len(self))
+        mapped_rows = MappedRows(self.folder, len(self))
         if self._is_around:
-            found.read_around()
-        return found
+            mapped_rows.read_around()
+        return mapped_rows
 
     @computed_once
     def vectors(self) -> "Vectors":
         """Unit vectors of all rows, float32 (n, dimension), mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(MATRIX)
-        found = open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
+        matrix = open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
         if has_quantized(len(self)) and not self._is_around:
-            read_singly(found)
-        return found
+            read_singly(matrix)
+        return matrix
 
     def read_around(self) -> None:
         """Has the system read what lies around each page that is asked for, and no longer each by itself
@@ -107,8 +107,8 @@ class OpenSegment:
         of all in the version.
         """
         allowed = self.live if allowed is None else allowed
-        found = self.rows.by_id[:count] if allowed is None else self.rows.by_id[allowed[self.rows.by_id]][:count]
-        return found.astype(np.int64)
+        rows = self.rows.by_id[:count] if allowed is None else self.rows.by_id[allowed[self.rows.by_id]][:count]
+        return rows.astype(np.int64)
 
     def among(self, allowed: Mask | None = None) -> Rows:
         """Returns the rows of the version, or the allowed ones of them, as `nearest` searches them.

@@ -259,13 +259,13 @@ class OpenVersion:
         an unknown id.
         """
         numbers = self._required(chunk_ids)
-        found = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
+        vectors = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
         with self._damage_as_error():
             for part, places, rows in self._by_segment(numbers):
                 if len(rows) > _FEW:
                     read_ahead(*(part.vectors[row] for row in rows.tolist()))
-                found[places] = part.vectors[rows]
-        return found
+                vectors[places] = part.vectors[rows]
+        return vectors
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
         """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError
@@ -304,11 +304,11 @@ class OpenVersion:
         same for the same content.
         """
         with self._damage_as_error():
-            found = [
+            ids = [
                 part.rows.ids(part.smallest(count, mask))
                 for part, mask in zip(self._segments, self._masks(among), strict=True)
             ]
-            return list(islice(merge(*found), count))
+            return list(islice(merge(*ids), count))
 
     def chunks_of(
         self, source: str, document_id: str, ordinals: Collection[int] | None = None
@@ -452,12 +452,12 @@ def _as_bytes(chunk_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
     id.
     """
     try:
-        found = np.array(chunk_ids, dtype=f"S{ID_LENGTH + 1}")
+        fixed = np.array(chunk_ids, dtype=f"S{ID_LENGTH + 1}")
     except UnicodeEncodeError:
-        found = np.array([one if one.isascii() else "" for one in chunk_ids], dtype=f"S{ID_LENGTH + 1}")
-    is_longer = found.view(np.uint8).reshape(len(found), ID_LENGTH + 1)[:, ID_LENGTH] != 0
-    found[is_longer] = b""
-    return found.astype(f"S{ID_LENGTH}")
+        fixed = np.array([chunk_id if chunk_id.isascii() else "" for chunk_id in chunk_ids], dtype=f"S{ID_LENGTH + 1}")
+    is_longer = fixed.view(np.uint8).reshape(len(fixed), ID_LENGTH + 1)[:, ID_LENGTH] != 0
+    fixed[is_longer] = b""
+    return fixed.astype(f"S{ID_LENGTH}")
 
 
 def _parsed(text: str) -> dict[str, Any]:

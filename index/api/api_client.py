@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _KEY = re.compile(r"[\x21-\x7e]+")  # characters allowed in an HTTP header value
-_SAID = 300  # characters of a server's message shown in an error
+_SHOWN = 300  # characters of a server's message shown in an error
 _LARGEST_ANSWER = 256 << 20  # bytes; 128 vectors of 4,096 numbers are 12 MB
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 _ABOUT_THE_CONTENT = frozenset({400, 413, 422, 500})
@@ -235,7 +235,7 @@ class Api:
             if 200 <= refused.status < 300:
                 kind = refused.headers.get("content-type", "no type")
                 return self._malformed(
-                    f"its answer is not what the API says ({self._said(kind)}): {self._said(refused.body)}"
+                    f"its answer is not what the API says ({self._message_in(kind)}): {self._message_in(refused.body)}"
                 )
             return self._refused(refused)
         cause = self._sdk.cause(error)
@@ -257,7 +257,7 @@ class Api:
 
     def _refused(self, refused: Refusal) -> _Failure:
         status, headers, address = refused.status, refused.headers, self._sdk.address
-        finding = f"the server answers {status}: {self._said(refused.body)}"
+        finding = f"the server answers {status}: {self._message_in(refused.body)}"
         may_be_content = status in _ABOUT_THE_CONTENT
 
         def failure(kind: type[AlmanacError], hint: str, **more: Any) -> _Failure:
@@ -291,23 +291,23 @@ class Api:
             hint += "; generate.passage_tokens makes prompts shorter"
         return failure(OperationalError, hint, may_be_content=may_be_content)
 
-    def _said(self, body: str) -> str:
+    def _message_in(self, body: str) -> str:
         """Extracts the message from an error body: one line of printable characters, at most 300, with the key
         masked.
         """
         try:
-            told: Any = from_json(body)  # ValueError for JSON that is nested too deeply
+            message: Any = from_json(body)  # ValueError for JSON that is nested too deeply
         except ValueError:
-            told = body
-        while isinstance(told, dict):
-            inner = next((told[key] for key in ("message", "error", "detail") if told.get(key)), None)
+            message = body
+        while isinstance(message, dict):
+            inner = next((message[key] for key in ("message", "error", "detail") if message.get(key)), None)
             if inner is None:
                 break
-            told = inner
-        text = self._key.masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+            message = inner
+        text = self._key.masked(message if isinstance(message, str) else json.dumps(message, ensure_ascii=False))
         # no terminal control sequences
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
+        return text[:_SHOWN] + ("…" if len(text) > _SHOWN else "") or "nothing"
 
 
 def shared_limit(

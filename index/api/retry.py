@@ -30,5 +30,5 @@ class Retry:
         the value of the header.
         """
         own = min(self.cap_s, self.base_s * 2.0 ** min(attempt, 30)) * random.uniform(0.5, 1)
-        told = read_retry_after(retry_after)
-        return own if told is None else max(own, min(told, self.retry_after_cap_s))
+        wait_s = read_retry_after(retry_after)
+        return own if wait_s is None else max(own, min(wait_s, self.retry_after_cap_s))

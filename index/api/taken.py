@@ -26,10 +26,10 @@ class Taken:
     def known(self) -> frozenset[str]:
         """The options that have to change. Where the file is damaged, that is found out again."""
         try:
-            found = json.loads(self._path.read_bytes())
+            options = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             return frozenset()
-        return frozenset(_CHANGES).intersection(found if isinstance(found, list) else ())
+        return frozenset(_CHANGES).intersection(options if isinstance(options, list) else ())
 
     def keep(self, changes: Set[str]) -> None:
         """Keeps changes with which a request was answered."""

@@ -44,7 +44,7 @@ def metadata_of(row: dict[str, Any]) -> dict[str, Scalar]:
     # in the order of keys
     declared = [(key, _key(key), value) for key, value in json.loads(row["metadata"]).items() if value is not None]
     # Keys that are held as they are come before those with another name.
-    for _, key, value in sorted(declared, key=lambda one: one[0] != one[1]):
+    for _, key, value in sorted(declared, key=lambda field: field[0] != field[1]):
         if key not in held and len(held) < _MOST_KEYS:
             held[key] = _held(value)
     return held

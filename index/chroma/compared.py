@@ -47,11 +47,11 @@ def differences(collection: "Collection", rows: Sequence[dict[str, Any]], vector
         if documents[number] != document_of(row):
             where = f"{chunk_id}: document {item}"
             yield Difference(chunk_id, "row_altered", where, documents[number], document_of(row))
-        found, wanted = dict(metadatas[number] or {}), metadata_of(row)
-        for key in sorted(found.keys() | wanted.keys()):
-            one, other = found.get(key), wanted.get(key)
-            if one != other or type(one) is not type(other):
-                yield Difference(chunk_id, "row_altered", f"{chunk_id}: metadata.{key} {item}", one, other)
+        stored, expected = dict(metadatas[number] or {}), metadata_of(row)
+        for key in sorted(stored.keys() | expected.keys()):
+            value, due = stored.get(key), expected.get(key)
+            if value != due or type(value) is not type(due):
+                yield Difference(chunk_id, "row_altered", f"{chunk_id}: metadata.{key} {item}", value, due)
     there = [number for number, row in enumerate(rows) if row["chunk_id"] in place]
     ids = [rows[number]["chunk_id"] for number in there]
     held = np.asarray(got["embeddings"], dtype=np.float64)
@@ -67,8 +67,8 @@ def unlike(ours: Vectors, theirs: npt.NDArray[np.floating]) -> Iterator[tuple[in
     ours is NaN are passed over.
     """
     known = np.flatnonzero(~np.isnan(ours[:, 0]))
-    one, other = ours[known].astype(np.float64), theirs[known].astype(np.float64)
+    ours, theirs = ours[known].astype(np.float64), theirs[known].astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.einsum("ij,ij->i", one, other) / (np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1))
+        cosines = np.einsum("ij,ij->i", ours, theirs) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1))
     for number in np.flatnonzero(~(cosines >= 1 - TOLERANCE)).tolist():
         yield int(known[number]), round(float(cosines[number]), 6)

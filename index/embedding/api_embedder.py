@@ -241,14 +241,14 @@ def _ask_mistral(client: Any, model: str, texts: Sequence[str], _: int | None) -
             return _read(error.body)
         except ValidationError:
             raise error from None
-    return [(one.index, one.embedding) for one in answer.data], _billed(answer.usage.prompt_tokens)
+    return [(embedding.index, embedding.embedding) for embedding in answer.data], _billed(answer.usage.prompt_tokens)
 
 
 def _ask_openai(client: Any, model: str, texts: Sequence[str], dimensions: int | None) -> tuple[list[_Row], int | None]:
     """As `_ask_mistral`. `dimensions`: the length of vectors that is asked for; None: the model's own."""
-    asked = {} if dimensions is None else {"dimensions": dimensions}
+    options = {} if dimensions is None else {"dimensions": dimensions}
     answer = client.embeddings.with_raw_response.create(
-        model=model, input=list(texts), encoding_format="float", **asked
+        model=model, input=list(texts), encoding_format="float", **options
     )
     try:
         return _read(answer.content)
@@ -263,7 +263,7 @@ _ASK = {"mistral": _ask_mistral, "openai": _ask_openai}
 def _read(body: str | bytes) -> tuple[list[_Row], int | None]:
     answer = _Lenient.model_validate_json(body)
     billed = _billed(answer.usage.prompt_tokens if answer.usage else None)
-    return [(one.index, one.embedding) for one in answer.data], billed
+    return [(embedding.index, embedding.embedding) for embedding in answer.data], billed
 
 
 def _billed(tokens: int | None) -> int | None:

@@ -53,10 +53,10 @@ class SafeTensors:
         (size,) = struct.unpack("<Q", content[:8].tobytes())
         header = json.loads(content[8 : 8 + size].tobytes())
         self._tensors = {
-            name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(told["shape"])
-            for name, told in header.items()
-            if told.get("dtype") == "F32"
-            for begin, end in (told["data_offsets"],)
+            name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(tensor["shape"])
+            for name, tensor in header.items()
+            if tensor.get("dtype") == "F32"
+            for begin, end in (tensor["data_offsets"],)
         }
 
     def array(self, name: str) -> _Array:
@@ -66,8 +66,8 @@ class SafeTensors:
         self._mapped.madvise(mmap.MADV_DONTNEED)
 
     def rows(self, name: str, numbers: Sequence[int]) -> _Array:
-        found: _Array = self._tensors[name][numbers]
-        return found
+        embedded_rows: _Array = self._tensors[name][numbers]
+        return embedded_rows
 
 
 class Embeddings:
@@ -157,5 +157,5 @@ def _of_four_bits(pairs: npt.NDArray[np.uint8], scales: _Array) -> Any:
     centred = ops.subtract(
         ops.convert(ops.constant(halves), np.float32), ops.constant(np.full((1, 1, 1), 8, np.float32))
     )
-    found = ops.multiply(centred, ops.constant(scales))
-    return ops.reshape(found, ops.constant(np.array([outputs, -1], dtype=np.int64)), False)
+    decoded = ops.multiply(centred, ops.constant(scales))
+    return ops.reshape(decoded, ops.constant(np.array([outputs, -1], dtype=np.int64)), False)

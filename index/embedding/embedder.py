@@ -100,27 +100,27 @@ class LocalEmbedder:
         self._info = describe_embedder(self._embed)
         self._for_queries = for_queries
         _spare_cores()
-        _ = self._asked if for_queries else self._written
+        _ = self._query_encoder if for_queries else self._document_encoder
 
     @property
     def info(self) -> EmbedderInfo:
         return self._info
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        encode = self._asked if self._for_queries else self._written
+        encode = self._query_encoder if self._for_queries else self._document_encoder
         return self._checked(encode, "document", self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._checked(self._asked, "query", self._info.query_prompt, texts)
+        return self._checked(self._query_encoder, "query", self._info.query_prompt, texts)
 
     @cached_property
-    def _written(self) -> "Encode":
+    def _document_encoder(self) -> "Encode":
         """Encodes documents."""
         is_half = self._embed.precision == "bfloat16" and has_bfloat16()
         return self._encoder(is_half=is_half, is_asked=False)
 
     @cached_property
-    def _asked(self) -> "Encode":
+    def _query_encoder(self) -> "Encode":
         """Encodes queries, and what is compared with them and not kept."""
         return self._encoder(is_half=False, is_asked=True)
 

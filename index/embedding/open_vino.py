@@ -46,7 +46,7 @@ class Encoder:
         *,
         is_half: bool,
     ) -> None:
-        told = {
+        settings = {
             "INFERENCE_PRECISION_HINT": "bf16" if is_half else "f32",
             "PERFORMANCE_HINT": "THROUGHPUT",
             "INFERENCE_NUM_THREADS": _threads(),
@@ -54,7 +54,7 @@ class Encoder:
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,  # would round what passes between layers to 8 bits
         }
         with _LOADING:
-            self._compiled = _core().compile_model(model, "CPU", told)
+            self._compiled = _core().compile_model(model, "CPU", settings)
         self._cut, self._take, self._width = cut, take, width
         self._at_once = int(self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self._idle: list[Any] = []  # requests; those of several threads wait for each other inside
@@ -128,7 +128,7 @@ def passes(lengths: Sequence[int]) -> Iterator[list[int]]:
     """
     rows: list[int] = []
     padding = 0
-    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda one: -lengths[one]):
+    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]):
         if rows:
             longest = lengths[rows[0]]
             padding += longest - lengths[row]
@@ -142,5 +142,5 @@ def passes(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _threads() -> int:
     """As many as this process may have, as torch counts them."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) > 0 else processors()
+    declared = os.environ.get("OMP_NUM_THREADS", "")
+    return int(declared) if declared.isdecimal() and int(declared) > 0 else processors()

@@ -43,7 +43,7 @@ def require_precision(embed: "Embed") -> None:
     """
     if embed.precision != "bfloat16":
         return
-    name, is_native = _found()
+    name, is_native = _hardware()
     if is_native:
         return
     lacking = (
@@ -65,10 +65,10 @@ def require_precision(embed: "Embed") -> None:
 
 
 def has_bfloat16() -> bool:
-    return _found()[1]
+    return _hardware()[1]
 
 
-def _found() -> tuple[str, bool]:
+def _hardware() -> tuple[str, bool]:
     return _gpu() or _processor()
 
 

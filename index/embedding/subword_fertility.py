@@ -47,10 +47,10 @@ def subword_fertility(embed: "Embed", texts: Sequence[str]) -> Fertility | None:
     words = [word for text in texts for word in _WORD.findall(text)]
     if tokenizer is None or not words:
         return None
-    found = tokenizer.encode(words, with_marks=False)
+    encodings = tokenizer.encode(words, with_marks=False)
     counts = [max(1, len(word) // _CHARACTERS) if _SPACELESS.search(word) else 1 for word in words]
-    unread = sum(count for one, count in zip(found, counts, strict=True) if tokenizer.has_unknown(one))
-    return Fertility(sum(map(len, found)) / sum(counts), unread / sum(counts), tokenizer.size)
+    unread = sum(count for encoding, count in zip(encodings, counts, strict=True) if tokenizer.has_unknown(encoding))
+    return Fertility(sum(map(len, encodings)) / sum(counts), unread / sum(counts), tokenizer.size)
 
 
 def language_fit(embed: "Embed", texts: Sequence[str]) -> float:
@@ -59,9 +59,9 @@ def language_fit(embed: "Embed", texts: Sequence[str]) -> float:
 
     Embedders without a readable vocabulary count as 1.
     """
-    found = subword_fertility(embed, texts)
-    if found is None:
+    fertility = subword_fertility(embed, texts)
+    if fertility is None:
         return 1.0
-    known, unknown = (_KNOWN_OF_MANY, _UNKNOWN_OF_MANY) if found.size >= _MANY_LANGUAGES else (_KNOWN, _UNKNOWN)
-    fit = min(1.0, max(0.0, (unknown - found.pieces_per_word) / (unknown - known)))
-    return round(fit * (1 - found.unread), 6)
+    known, unknown = (_KNOWN_OF_MANY, _UNKNOWN_OF_MANY) if fertility.size >= _MANY_LANGUAGES else (_KNOWN, _UNKNOWN)
+    fit = min(1.0, max(0.0, (unknown - fertility.pieces_per_word) / (unknown - known)))
+    return round(fit * (1 - fertility.unread), 6)

@@ -108,4 +108,4 @@ def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:
         return None
     prompted = map(prompts_of(embed).document.__add__, texts)
     batches = iter(lambda: list(islice(prompted, _BATCH)), [])
-    return (len(found.ids) for batch in batches for found in tokenizer.encode(batch))
+    return (len(encoding.ids) for batch in batches for encoding in tokenizer.encode(batch))

@@ -75,11 +75,14 @@ class WordPieces:
         """Returns the numbers of each text's pieces and the model's marks; of a text with more than `longest`, the
         first ones, and the marks that end it.
         """
-        found = [self._numbers(one) for one in self.encode(texts)]
-        if longest is None:
-            return found
+        numbered = [self._numbers(encoding) for encoding in self.encode(texts)]
         last = self._last_marks
-        return [[*one[: longest - last], *one[len(one) - last :]] if len(one) > longest else one for one in found]
+        return [
+            numbers
+            if longest is None or len(numbers) <= longest
+            else [*numbers[: longest - last], *numbers[len(numbers) - last :]]
+            for numbers in numbered
+        ]
 
     def has_unknown(self, encoding: "Encoding") -> bool:
         """Whether a piece of a text stands for anything that the vocabulary lacks."""
@@ -109,11 +112,11 @@ class UnigramPieces(WordPieces):
         self._unknown_number: int = model["unk_id"]
         # what stands for what is unknown, and the score on which that of the unknown depends
         self._always = [pieces[model["unk_id"]][0], min(pieces, key=itemgetter(1))[0]]
-        self._between = re.compile("|".join(re.escape(one["content"]) for one in added) or "(?!)")
-        marks = [one["content"] for one in added if one["content"] in self._number_of]
+        self._between = re.compile("|".join(re.escape(token["content"]) for token in added) or "(?!)")
+        marks = [token["content"] for token in added if token["content"] in self._number_of]
         small = {**model, "vocab": self._among(marks), "unk_id": 0}
         super().__init__(to_json({**declared, "model": small}))
-        self._added = {one["content"]: one["id"] for one in added}
+        self._added = {token["content"]: token["id"] for token in added}
         self.size = len(self._number_of | self._added)
 
     def encode(self, texts: Sequence[str], *, with_marks: bool = True) -> "list[Encoding]":
@@ -149,4 +152,4 @@ class UnigramPieces(WordPieces):
 
     def _among(self, pieces: Iterable[str]) -> list[tuple[str, float]]:
         """Pieces with their scores, behind those of `_always`."""
-        return [(one, self._scores[self._number_of[one]]) for one in dict.fromkeys([*self._always, *pieces])]
+        return [(piece, self._scores[self._number_of[piece]]) for piece in dict.fromkeys([*self._always, *pieces])]

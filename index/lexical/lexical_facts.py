@@ -50,5 +50,5 @@ def as_damaged_lexical(folder: Path) -> Iterator[None]:
     except PermissionError as error:
         raise storage_error(error, Path(error.filename or folder)) from error
     except (OSError, ValueError, IndexError) as error:
-        found = f"the lexical index cannot be read: {error}"
-        raise DamagedVersion(found, where=str(folder), hint=_REBUILD) from error
+        finding = f"the lexical index cannot be read: {error}"
+        raise DamagedVersion(finding, where=str(folder), hint=_REBUILD) from error

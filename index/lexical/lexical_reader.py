@@ -67,19 +67,19 @@ class LexicalIndex:
         self._ids_of, self._live = ids_of, live
         self._starts = [0, *accumulate(map(len, self._parts))]  # first row of each part, and the number of all rows
         if self._starts[-1] != size:
-            found = f"the lexical index has {self._starts[-1]} rows instead of {size}"
-            raise DamagedVersion(found, where=str(folders[0]), hint="almanac rebuild KB VERSION makes it anew")
+            finding = f"the lexical index has {self._starts[-1]} rows instead of {size}"
+            raise DamagedVersion(finding, where=str(folders[0]), hint="almanac rebuild KB VERSION makes it anew")
         self._rows = size if live is None else int(np.count_nonzero(live))
         self._languages = sorted(self._live_languages())
         self._norms = self._length_norms()
         self._analyzed: dict[str, list[AnalyzedQuery]] = {}
 
     def _live_languages(self) -> set[str]:
-        found = set()
+        languages = set()
         for part, begin in zip(self._parts, self._starts, strict=False):
             codes = part.languages if self._live is None else part.languages[self._live[begin : begin + len(part)]]
-            found |= {part.facts.languages[code] for code in np.unique(codes)} | ({part.facts.language} - {AUTO})
-        return found
+            languages |= {part.facts.languages[code] for code in np.unique(codes)} | ({part.facts.language} - {AUTO})
+        return languages
 
     def _length_norms(self) -> list[npt.NDArray[np.float64]]:
         """What BM25 adds to a term's frequency in each row: for terms as they stand, and for those without
@@ -103,28 +103,28 @@ class LexicalIndex:
         if k < 1:
             return []
         allowed = self._live if wanted is None else wanted if self._live is None else wanted & self._live
-        found: dict[int, float] = {}
+        scores_by_row: dict[int, float] = {}
         for norms, weights in self._readings(query):
             rows, scores = self._best(norms, weights, k, allowed)
             for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
-                found[row] = max(score, found.get(row, 0.0))
-        rounded = np.array([float(f"{score:.6g}") for score in found.values()], np.float64)
+                scores_by_row[row] = max(score, scores_by_row.get(row, 0.0))
+        rounded = np.array([float(f"{score:.6g}") for score in scores_by_row.values()], np.float64)
         best = rounded >= _kth(rounded, k)
-        ids = self._ids_of(np.fromiter(found, np.int64, len(found))[best])
+        ids = self._ids_of(np.fromiter(scores_by_row, np.int64, len(scores_by_row))[best])
         return sorted(zip(ids, rounded[best].tolist(), strict=True), key=lambda hit: (-hit[1], hit[0]))[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
         """Returns the query analyzed for each language of the index, with the document frequency of each term; deleted
         rows do not count.
         """
-        found = self._analyzed.get(query)
-        if found is None:
+        readings = self._analyzed.get(query)
+        if readings is None:
             plain = is_folded(query)
-            found = [self._reading(query, language, plain and has_folded(language)) for language in self._languages]
+            readings = [self._reading(query, language, plain and has_folded(language)) for language in self._languages]
             if len(self._analyzed) >= _QUERIES:
                 self._analyzed = {}
-            self._analyzed[query] = found
-        return list(found)
+            self._analyzed[query] = readings
+        return list(readings)
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = list(dict.fromkeys(folded_tokens(query) if folded else tokens(query, language)))
@@ -134,7 +134,7 @@ class LexicalIndex:
     def _frequencies(self, keys: Sequence[str]) -> list[int]:
         """Returns in how many live rows each term occurs."""
         counts = np.zeros(len(keys), np.int64)
-        for span, postings in self._found(keys):
+        for span, postings in self._find_postings(keys):
             live = None if self._live is None else self._live[span]
             own = [len(rows) if live is None else np.count_nonzero(live[rows]) for rows, _ in postings]
             counts += np.array(own, np.int64)
@@ -167,15 +167,15 @@ class LexicalIndex:
         if allowed is not None and _FEW * np.count_nonzero(allowed) < len(scores):
             rows = np.flatnonzero(allowed)
         rest = (_K1 + 1) * sum(weights.values())  # the most that the terms to come can add
-        parts = list(self._found(list(weights)))
+        parts = list(self._find_postings(list(weights)))
         for number, weight in enumerate(weights.values()):
-            if number and _FEW * sum(len(found[number][0]) for _, found in parts) > len(scores):
+            if number and _FEW * sum(len(postings[number][0]) for _, postings in parts) > len(scores):
                 reached = _among(np.flatnonzero(scores > 0), allowed) if rows is None else rows
                 least = _ROUNDED * _kth(scores[reached], k)
                 if least > rest:
                     rows = reached[scores[reached] + rest >= least]
-            for span, found in parts:
-                having, counts = found[number]
+            for span, postings in parts:
+                having, counts = postings[number]
                 if rows is not None and _FEW * len(rows) < len(having):
                     having, counts = _looked_up(having, counts, rows, span)
                 scores[span][having] += weight * (_K1 + 1) * (counts / (counts + norms[span][having]))
@@ -184,7 +184,7 @@ class LexicalIndex:
         rows = rows[scores[rows] >= _ROUNDED * _kth(scores[rows], k)]
         return rows, scores[rows]
 
-    def _found(self, keys: Sequence[str]) -> Iterator[tuple[slice, list[tuple[Rows, Counts]]]]:
+    def _find_postings(self, keys: Sequence[str]) -> Iterator[tuple[slice, list[tuple[Rows, Counts]]]]:
         """Yields for each part which rows it has, and for each term those of them, by their numbers in the part, that
         have it, and how often.
         """

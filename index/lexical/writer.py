@@ -79,10 +79,10 @@ def build_lexical(version_dir: Path, language: str, known: Sequence[KnownRows] =
     is_new = np.ones(len(ids), np.bool_)
     for source in known:
         if (earlier := _reusable(source, language)) is not None:
-            kept, places = (numbers[is_new[source.kept]] for numbers in (source.kept, source.places))
-            postings.append(earlier.taken(places, kept))
-            own = np.array([codes.setdefault(one, len(codes)) for one in earlier.facts.languages], np.uint16)
-            lengths[:, kept], languages[kept], is_new[kept] = (
+            own_rows, places = (numbers[is_new[source.kept]] for numbers in (source.kept, source.places))
+            postings.append(earlier.taken(places, own_rows))
+            own = np.array([codes.setdefault(tag, len(codes)) for tag in earlier.facts.languages], np.uint16)
+            lengths[:, own_rows], languages[own_rows], is_new[own_rows] = (
                 earlier.lengths[:, places],
                 own[earlier.languages[places]],
                 False,
@@ -91,11 +91,11 @@ def build_lexical(version_dir: Path, language: str, known: Sequence[KnownRows] =
     for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS):
         new = np.flatnonzero(is_new[begin : begin + len(batch)])
         rows, terms = begin + new, [analyzed(row, language) for row in batch.take(new).to_pylist()]
-        lengths[:, rows] = np.array([one.lengths for one in terms], np.int32).reshape(-1, 2).T
-        languages[rows] = [codes.setdefault(one.language, len(codes)) for one in terms]
-        hashes = np.array([term_hash(term) for one in terms for term in one.counts], np.uint64)
-        counts = np.array([count for one in terms for count in one.counts.values()], np.int64)
-        numbers = np.repeat(rows, [len(one.counts) for one in terms]).astype(np.int32)
+        lengths[:, rows] = np.array([row_terms.lengths for row_terms in terms], np.int32).reshape(-1, 2).T
+        languages[rows] = [codes.setdefault(row_terms.language, len(codes)) for row_terms in terms]
+        hashes = np.array([term_hash(term) for row_terms in terms for term in row_terms.counts], np.uint64)
+        counts = np.array([count for row_terms in terms for count in row_terms.counts.values()], np.int64)
+        numbers = np.repeat(rows, [len(row_terms.counts) for row_terms in terms]).astype(np.int32)
         postings.append((hashes, numbers, counts.clip(max=MOST_COUNTED).astype(np.uint16)))
         begin += len(batch)
     facts = LexicalFacts(
@@ -109,11 +109,12 @@ def _reusable(source: KnownRows, language: str) -> Postings | None:
     try:
         for name in ARRAYS:
             verified_file(source.folder, source.manifest, f"{LEXICAL}/{name}.npy")
-        found = Postings(source.folder / LEXICAL)
+        postings = Postings(source.folder / LEXICAL)
     except DamagedVersion as error:
         _log.warning("a lexical index is damaged: its rows are analyzed again", where=error.where, why=error.message)
         return None
-    return found if (found.facts.analyzer, found.facts.language) == (analyzer_fingerprint(), language) else None
+    is_alike = (postings.facts.analyzer, postings.facts.language) == (analyzer_fingerprint(), language)
+    return postings if is_alike else None
 
 
 def language_of(metadata: str, declared: str) -> str:
@@ -122,8 +123,8 @@ def language_of(metadata: str, declared: str) -> str:
     """
     if declared != AUTO:
         return declared
-    found = json.loads(metadata).get("language")
-    return found if isinstance(found, str) and found else UNDETERMINED
+    tag = json.loads(metadata).get("language")
+    return tag if isinstance(tag, str) and tag else UNDETERMINED
 
 
 def analyzed(row: dict[str, Any], declared: str) -> Terms:
@@ -140,23 +141,23 @@ def indexed_text(row: dict[str, Any]) -> str:
     them.
     """
     title, text = row["title"], row["embedded_text"]
-    said = text if not title or text.startswith(title) else f"{title}\n{text}"
-    return (
-        said if row["passage"] is None else "\n".join([said, *_added(row["passage"], said, title, row["document_id"])])
-    )
+    indexed = text if not title or text.startswith(title) else f"{title}\n{text}"
+    if row["passage"] is None:
+        return indexed
+    return "\n".join([indexed, *_added(row["passage"], indexed, title, row["document_id"])])
 
 
-def _added(passage: str, said: str, title: str, document_id: str) -> Iterator[str]:
+def _added(passage: str, indexed: str, title: str, document_id: str) -> Iterator[str]:
     """The fields of a passage that the text does not hold, with their labels.
 
     Left out are addresses, whose words are those of a path, and ids that nobody types: one of a few digits, for "12"
     asks for twelve of something and not for record 12, and one such as pb90a9e1eb82a.
     """
-    said = " ".join(said.split())
+    indexed = " ".join(indexed.split())
     for part in parts_of(passage):
         value = " ".join(passage[part.start : part.end].split())
         is_bare_id = value == document_id and _is_untyped(value)
-        is_known = value == title or (len(value) >= _LEAST_KNOWN and value.removesuffix(" …") in said)
+        is_known = value == title or (len(value) >= _LEAST_KNOWN and value.removesuffix(" …") in indexed)
         if not is_bare_id and not is_known and not _ADDRESS.fullmatch(value):
             yield passage[part.begin : part.end]
 

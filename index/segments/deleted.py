@@ -26,7 +26,7 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
     """
     path = folder / deleted_file(segment, table)
     try:
-        found: RowNumbers = load_array(path)
+        rows: RowNumbers = load_array(path)
     except FileNotFoundError:
         return _NONE
     except PermissionError as error:
@@ -35,9 +35,9 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
         raise DamagedVersion(
             f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT
         ) from error
-    if found.ndim != 1 or found.dtype != np.int64:
+    if rows.ndim != 1 or rows.dtype != np.int64:
         raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint=_HINT)
-    return found
+    return rows
 
 
 def write_deleted_rows(folder: Path, segment: str, table: str, rows: RowNumbers) -> None:

@@ -136,21 +136,21 @@ class MappedRows:
 
     def ids(self, rows: RowNumbers) -> list[str]:
         """Returns the chunk ids of rows, in their order."""
-        return [one.decode() for one in self._ids(rows).tolist()]
+        return [chunk_id.decode() for chunk_id in self._ids(rows).tolist()]
 
     def _ids(self, rows: RowNumbers) -> _Ids:
         numbers = np.searchsorted(self._starts, rows, side="right") - 1
         places = self._first_word[numbers] + _WORDS * (rows - self._starts[numbers])
-        found: _Ids = self._words[places[:, None] + np.arange(_WORDS)].view(f"S{ID_LENGTH}")[:, 0]
-        return found
+        ids: _Ids = self._words[places[:, None] + np.arange(_WORDS)].view(f"S{ID_LENGTH}")[:, 0]
+        return ids
 
     def find(self, ids: _Ids) -> RowNumbers:
         """Returns the row number of each chunk id, int64 (n,), -1 for one that the segment has not. `ids` are bytes of
         32 hex digits each.
         """
-        found = np.full(len(ids), _MISSING, dtype=np.int64)
+        numbers = np.full(len(ids), _MISSING, dtype=np.int64)
         if not len(self) or not len(ids):
-            return found
+            return numbers
         wanted = _beginnings(np.ascontiguousarray(ids).view(np.uint64)[::_WORDS])
         places = np.searchsorted(self._begin_of_id, wanted)
         left = np.arange(len(ids))
@@ -159,10 +159,10 @@ class MappedRows:
         ):
             rows = self._by_id[places[left]].astype(np.int64)
             is_same = self._ids(rows) == ids[left]
-            found[left[is_same]] = rows[is_same]
+            numbers[left[is_same]] = rows[is_same]
             left = left[~is_same]  # another id may begin alike
             places[left] += 1
-        return found
+        return numbers
 
     @cached_property
     def _begin_of_id(self) -> npt.NDArray[np.uint64]:

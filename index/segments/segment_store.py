@@ -113,11 +113,11 @@ def _named(index_dir: Path, versions: str) -> set[str] | None:
     """The segments that manifests of any format name, of versions whose names match a pattern; None where a manifest
     cannot be read.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for path in (index_dir / "versions").glob(f"{versions}/manifest.json"):
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            found |= {use.segment for use in Outline.model_validate(stored, extra="ignore").segments}
+            names |= {use.segment for use in Outline.model_validate(stored, extra="ignore").segments}
         except FileNotFoundError:  # removed meanwhile
             continue
         except (OSError, ValueError) as error:
@@ -125,7 +125,7 @@ def _named(index_dir: Path, versions: str) -> set[str] | None:
                 "segments are left: a version does not say which it needs", manifest=str(path), error=str(error)
             )
             return None
-    return found
+    return names
 
 
 def _folders(index_dir: Path) -> Iterator[Path]:

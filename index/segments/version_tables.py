@@ -59,9 +59,9 @@ class StoredTables:
         knowledge base has no such table.
         """
         if not self.manifest.segments:
-            found = [TablePart(self.folder / table, None, np.zeros(0, dtype=np.int64))]
+            parts = [TablePart(self.folder / table, None, np.zeros(0, dtype=np.int64))]
         else:
-            found = [
+            parts = [
                 TablePart(
                     segment_dir(self.index_dir, use.segment) / table,
                     use.segment,
@@ -69,7 +69,7 @@ class StoredTables:
                 )
                 for use in self.manifest.segments
             ]
-        return [part for part in found if part.path.is_file() or not self._may_lack(table)]
+        return [part for part in parts if part.path.is_file() or not self._may_lack(table)]
 
     def _may_lack(self, table: str) -> bool:
         counts = self.manifest.counts
@@ -102,8 +102,8 @@ class StoredTables:
         for part in self.parts(table):
             live = np.setdiff1d(np.arange(rows_in(part.path), dtype=np.int64), part.without, assume_unique=True)
             here = wanted[(wanted >= begin) & (wanted < begin + len(live))]
-            found = text_lengths(part.path, live[here - begin].tolist()) if len(here) else {}
-            lengths.update(zip(here.tolist(), (found[row] for row in live[here - begin].tolist()), strict=True))
+            characters = text_lengths(part.path, live[here - begin].tolist()) if len(here) else {}
+            lengths.update(zip(here.tolist(), (characters[row] for row in live[here - begin].tolist()), strict=True))
             begin += len(live)
         return lengths
 
@@ -134,13 +134,13 @@ class VersionTables(StoredTables):
         """As `folders`, without segments whose manifests cannot be read."""
         if not self.manifest.segments:
             return self.folders()
-        found: list[tuple[Path, Sealed]] = []
+        folders: list[tuple[Path, Sealed]] = []
         for use in self.manifest.segments:
             try:
-                found.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))
+                folders.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))
             except DamagedVersion as error:
                 _log.warning("a segment is damaged", segment=use.segment, error=error.message)
-        return found
+        return folders
 
 
 def _without(batch: pa.Table, begin: int, without: RowNumbers) -> pa.Table:

@@ -124,8 +124,8 @@ def embed_checkpoint(
     refused: dict[str, str] = {}
     for start in range(0, len(texts), _SHOWN_EVERY):
         end = min(start + _SHOWN_EVERY, len(texts))
-        found, reasons = _embed(embedder, texts[start:end])
-        vectors.append(found)
+        embedded, reasons = _embed(embedder, texts[start:end])
+        vectors.append(embedded)
         refused.update((keys[start + row], reason) for row, reason in reasons.items())
         taken += [keys[start + row] for row in range(end - start) if row not in reasons]
         on_progress(end, len(texts))

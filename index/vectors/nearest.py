@@ -79,23 +79,23 @@ def find_nearest(segments: Sequence[Rows], vector: Vectors, k: int) -> list[tupl
 def _nearest(segments: Sequence[Rows], unit: Vectors, k: int, count: int) -> list[_Listed]:
     """The k nearest rows and those that nearly tie with the last one, of which at least `count` are compared."""
     listed = [_estimated(among, unit, count) or _all_compared(among, unit) for among in segments]
-    estimated = [one.products[-1] for one in listed if not one.is_exact]  # no row that is not listed has more
-    least = max([_kth(np.concatenate([one.products for one in listed]), count), *estimated])
+    estimated = [part.products[-1] for part in listed if not part.is_exact]  # no row that is not listed has more
+    least = max([_kth(np.concatenate([part.products for part in listed]), count), *estimated])
     compared, errors = [], [_NO_ERRORS]  # products less their estimates
-    for one in listed:
-        chosen = slice(None) if one.is_exact else one.products >= least
-        rows = one.rows[chosen]
-        products = one.products if one.is_exact else np.take(one.among.vectors, rows, axis=0) @ unit
-        compared.append(_Listed(one.among, rows, products, is_exact=True))
-        errors.append(_NO_ERRORS if one.is_exact else products - one.products[chosen])
-    products = np.concatenate([one.products for one in compared])
+    for part in listed:
+        chosen = slice(None) if part.is_exact else part.products >= least
+        rows = part.rows[chosen]
+        products = part.products if part.is_exact else np.take(part.among.vectors, rows, axis=0) @ unit
+        compared.append(_Listed(part.among, rows, products, is_exact=True))
+        errors.append(_NO_ERRORS if part.is_exact else products - part.products[chosen])
+    products = np.concatenate([part.products for part in compared])
     last = _kth(products, k) - _SINGLE_PRECISION
     if estimated:
         off = np.concatenate(errors)
         are_copies = _MORE * len(np.unique(products.round(_DECIMALS))) < count  # which err alike
         if are_copies or least > last - max(float(off.mean()), 0.0) - _DEVIATIONS * float(off.std()):
             return _nearest(segments, unit, k, _MORE * count)
-    return [one._replace(rows=one.rows[one.products >= last]) for one in compared]
+    return [part._replace(rows=part.rows[part.products >= last]) for part in compared]
 
 
 def _kth(numbers: Vectors, k: int) -> float:

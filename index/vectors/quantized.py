@@ -84,10 +84,10 @@ class Quantized:
         faiss, path = _faiss(), folder / QUANTIZED
         try:
             self._index: Any = faiss.deserialize_index(np.fromfile(path, dtype=np.uint8))
-            found = (type(self._index), self._index.ntotal, self._index.d, self._index.metric_type)
+            layout = (type(self._index), self._index.ntotal, self._index.d, self._index.metric_type)
             wanted = (faiss.IndexPQFastScan, rows, dimension + dimension % _DIMENSIONS, faiss.METRIC_INNER_PRODUCT)
-            if found != wanted:
-                raise ValueError(f"type, rows, dimension and metric are {found} instead of {wanted}")
+            if layout != wanted:
+                raise ValueError(f"type, rows, dimension and metric are {layout} instead of {wanted}")
         except PermissionError as error:
             raise storage_error(error, Path(error.filename or folder)) from error
         except (OSError, ValueError, RuntimeError) as error:

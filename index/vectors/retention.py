@@ -171,8 +171,8 @@ def _sweep(folder: Path, older_than_s: float) -> int:
     """Removes old damaged parts and temporary files of killed writers; returns the bytes freed."""
     freed = sweep(folder.glob(TEMPORARY))
     for path in folder.glob("*.damaged"):
-        found = path.stat()
-        if found.st_mtime < older_than_s:
+        state = path.stat()
+        if state.st_mtime < older_than_s:
             remove(path)
-            freed += found.st_size
+            freed += state.st_size
     return freed

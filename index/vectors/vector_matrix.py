@@ -32,16 +32,16 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
         "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version",
     )
     try:
-        found: Vectors = load_array(path, mapped=rows > 0)
+        matrix: Vectors = load_array(path, mapped=rows > 0)
     except PermissionError as error:
         raise storage_error(error, path) from error
     except (OSError, ValueError) as error:
         raise DamagedVersion(f"the vectors cannot be read: {error}", where=str(path), hint=hint) from error
-    if found.shape != (rows, dimension) or found.dtype != np.float32:
+    if matrix.shape != (rows, dimension) or matrix.dtype != np.float32:
         raise DamagedVersion(
-            f"the vectors have the shape {found.shape} instead of {(rows, dimension)}", where=str(path), hint=hint
+            f"the vectors have the shape {matrix.shape} instead of {(rows, dimension)}", where=str(path), hint=hint
         )
-    return found
+    return matrix
 
 
 def verified_matrix(folder: Path, manifest: Sealed) -> "Vectors":

@@ -158,8 +158,8 @@ class VectorStore:
         """
         try:
             content = path.read_bytes()
-            if (found := hashlib.sha256(content).hexdigest()) != path.stem:
-                raise pa.ArrowInvalid(f"its content has the SHA-256 {found}")
+            if (digest := hashlib.sha256(content).hexdigest()) != path.stem:
+                raise pa.ArrowInvalid(f"its content has the SHA-256 {digest}")
             with pq.ParquetFile(pa.BufferReader(content)) as file:
                 self._require_schema(file)
                 column = file.read(columns=["vector"]).column(0).combine_chunks()

@@ -75,7 +75,7 @@ def test_a_bundled_model_makes_the_vectors_of_sentence_transformers(model: str) 
 def test_a_model_of_another_kind_makes_the_vectors_of_sentence_transformers(tmp_path: Path, kind: str) -> None:
     embed = Embed(model=str(save_kind(tmp_path / kind, kind)), precision="float32")
     _assert_same(embed, [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(9))])
-    assert isinstance(LocalEmbedder(embed)._written, Encoder)
+    assert isinstance(LocalEmbedder(embed)._document_encoder, Encoder)
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_what_cannot_be_converted_is_computed_by_its_library(tmp_path: Path, mon
     assert [log["why"] for log in logs if log["event"] == "model_left_to_its_library"] == ["an operator is missing"], (
         "once"
     )
-    assert isinstance(LocalEmbedder(embed)._written, LibraryModel)
+    assert isinstance(LocalEmbedder(embed)._document_encoder, LibraryModel)
 
 
 def test_where_nothing_can_be_kept_a_model_is_computed_by_its_library(
@@ -200,7 +200,7 @@ def test_who_is_stopped_halfway_frees_nothing_that_is_read(small: LocalEmbedder)
     class Stopped(BaseException):
         pass
 
-    encode = small._written
+    encode = small._document_encoder
     assert isinstance(encode, Encoder)
     take, calls = encode._take, 0
 
@@ -229,9 +229,15 @@ def test_embedders_of_a_model_share_it() -> None:
         load_embedder(declared, for_queries=True),
         load_embedder(Embed(precision="float32"), for_queries=True),
     )
-    assert isinstance(prompted, LocalEmbedder) and isinstance(plain, LocalEmbedder) and prompted._asked is plain._asked
+    assert (
+        isinstance(prompted, LocalEmbedder)
+        and isinstance(plain, LocalEmbedder)
+        and prompted._query_encoder is plain._query_encoder
+    )
     encoders: list[Any] = []
-    threads = [threading.Thread(target=lambda: encoders.append(LocalEmbedder(declared)._written)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: encoders.append(LocalEmbedder(declared)._document_encoder)) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
