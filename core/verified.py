@@ -1,10 +1,14 @@
-"""Files of a version or a segment that were compared with its manifest."""
+"""Files of a version or a segment: compared with its manifest, and told of where they cannot be read."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from almanac.core.stamps import altered_file
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 from almanac.schemas.manifest import Sealed
+
+REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
 
 
 def verified_file(folder: Path, manifest: Sealed, name: str) -> Path:
@@ -20,3 +24,16 @@ def verified_file(folder: Path, manifest: Sealed, name: str) -> Path:
     if not listed or altered_file(folder, listed):
         raise DamagedVersion(f"{name} of {manifest.called} was altered", where=str(path))
     return path
+
+
+@contextmanager
+def as_damaged(called: str, path: Path, hint: str = REBUILD) -> Iterator[None]:
+    """Converts what reading a damaged file or folder raises inside the block into DamagedVersion, and PermissionError
+    into StorageError. `called` begins the message, such as "the vectors".
+    """
+    try:
+        yield
+    except PermissionError as error:
+        raise storage_error(error, Path(error.filename or path)) from error
+    except (OSError, ValueError, LookupError, RuntimeError) as error:  # those of Arrow and faiss are such
+        raise DamagedVersion(f"{called} cannot be read: {error}", where=str(path), hint=hint) from error

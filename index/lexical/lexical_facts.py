@@ -1,18 +1,17 @@
 """Metadata of a segment's lexical index: `lexical.json`, in the folder `lexical/`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.code_fingerprint import code_fingerprint
-from almanac.schemas.errors import DamagedVersion, storage_error
+from almanac.core.verified import as_damaged
+from almanac.schemas.errors import DamagedVersion
 
 LEXICAL = "lexical"  # the folder in a version's or a segment's directory
 FACTS = "lexical.json"  # in that folder
 ANALYSIS = ("index.lexical.writer",)  # entry module of the stage, for its fingerprint
-_REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
+CALLED = "the lexical index"  # in messages
 
 
 def analyzer_fingerprint() -> str:
@@ -38,17 +37,5 @@ def lexical_facts(folder: Path) -> LexicalFacts:
     except FileNotFoundError as error:
         hint = "almanac run KB builds a version that has one"
         raise DamagedVersion("there is no lexical index", where=str(folder), hint=hint) from error
-    with as_damaged_lexical(folder):
+    with as_damaged(CALLED, folder):
         return LexicalFacts.model_validate_json(content)
-
-
-@contextmanager
-def as_damaged_lexical(folder: Path) -> Iterator[None]:
-    """Converts what reading damaged files raises into DamagedVersion."""
-    try:
-        yield
-    except PermissionError as error:
-        raise storage_error(error, Path(error.filename or folder)) from error
-    except (OSError, ValueError, IndexError) as error:
-        finding = f"the lexical index cannot be read: {error}"
-        raise DamagedVersion(finding, where=str(folder), hint=_REBUILD) from error

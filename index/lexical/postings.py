@@ -26,7 +26,8 @@ import pyarrow as pa
 from almanac.core.digests import RowNumbers
 from almanac.core.durable import write_file
 from almanac.core.mapped import load_array
-from almanac.index.lexical.lexical_facts import FACTS, LexicalFacts, as_damaged_lexical, lexical_facts
+from almanac.core.verified import as_damaged
+from almanac.index.lexical.lexical_facts import CALLED, FACTS, LexicalFacts, lexical_facts
 from almanac.schemas.hashing import sha256
 
 Hashes = npt.NDArray[np.uint64]
@@ -85,7 +86,7 @@ class Postings:
 
     def __init__(self, folder: Path) -> None:
         self.facts = lexical_facts(folder)
-        with as_damaged_lexical(folder):
+        with as_damaged(CALLED, folder):
             self._arrays = {name: load_array(folder / f"{name}.npy", mapped=True).view(np.ndarray) for name in ARRAYS}
             self.terms, self.starts, self.rows, self.counts, self.lengths, self.languages = self._arrays.values()
             n = len(self.languages)

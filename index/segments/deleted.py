@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from almanac.core.mapped import load_array
+from almanac.core.verified import as_damaged
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion, storage_error
 
 DELETED = "deleted"
 _HINT = "almanac rollback KB serves an older version; almanac run KB builds a new one"
@@ -25,18 +25,12 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
     DamagedVersion if unreadable.
     """
     path = folder / deleted_file(segment, table)
-    try:
+    with as_damaged("the list of deleted rows", path, _HINT):
+        if not path.exists():
+            return _NONE
         rows: RowNumbers = load_array(path)
-    except FileNotFoundError:
-        return _NONE
-    except PermissionError as error:
-        raise storage_error(error, path) from error
-    except (OSError, ValueError) as error:
-        raise DamagedVersion(
-            f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT
-        ) from error
-    if rows.ndim != 1 or rows.dtype != np.int64:
-        raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint=_HINT)
+        if rows.ndim != 1 or rows.dtype != np.int64:
+            raise ValueError("these are no row numbers")
     return rows
 
 

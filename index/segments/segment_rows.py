@@ -24,8 +24,8 @@ from almanac.core.mapped import (
     read_singly,
 )
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
+from almanac.core.verified import as_damaged
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion, storage_error
 
 ROWS = "rows.arrow"
 BY_ID = "by_id.npy"
@@ -90,7 +90,7 @@ class MappedRows:
     """
 
     def __init__(self, folder: Path, count: int) -> None:
-        try:
+        with as_damaged("the rows", folder / ROWS):
             whole = map_file(folder / ROWS)
             read_singly(whole)
             reader = pa.ipc.open_file(pa.py_buffer(whole))
@@ -105,11 +105,6 @@ class MappedRows:
             ):
                 raise ValueError(f"not the {count} rows of the segment")
             self._place_ids(whole)
-        except PermissionError as error:
-            raise storage_error(error, Path(error.filename or folder)) from error
-        except (OSError, ValueError, pa.ArrowException) as error:
-            hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
-            raise DamagedVersion(f"the rows cannot be read: {error}", where=str(folder / ROWS), hint=hint) from error
 
     def _place_ids(self, whole: npt.NDArray[np.uint8]) -> None:
         """Finds out where in the file the ids of each batch begin, in words of 8 bytes, to which Arrow aligns them."""

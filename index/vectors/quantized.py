@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from almanac.core.durable import write_file
+from almanac.core.verified import as_damaged
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion, storage_error
 
 if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
@@ -82,19 +82,12 @@ class Quantized:
 
     def __init__(self, folder: Path, rows: int, dimension: int) -> None:
         faiss, path = _faiss(), folder / QUANTIZED
-        try:
+        with as_damaged("the quantised vectors", path):
             self._index: Any = faiss.deserialize_index(np.fromfile(path, dtype=np.uint8))
             layout = (type(self._index), self._index.ntotal, self._index.d, self._index.metric_type)
             wanted = (faiss.IndexPQFastScan, rows, dimension + dimension % _DIMENSIONS, faiss.METRIC_INNER_PRODUCT)
             if layout != wanted:
                 raise ValueError(f"type, rows, dimension and metric are {layout} instead of {wanted}")
-        except PermissionError as error:
-            raise storage_error(error, Path(error.filename or folder)) from error
-        except (OSError, ValueError, RuntimeError) as error:
-            hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
-            raise DamagedVersion(
-                f"the quantised vectors cannot be read: {error}", where=str(path), hint=hint
-            ) from error
 
     def best(self, unit: "Vectors", count: int) -> tuple[RowNumbers, "Vectors"]:
         """Returns the rows whose quantised vectors have the largest products with a query's, and the products, float32,

@@ -11,8 +11,8 @@ import numpy as np
 
 from almanac.core.durable import reserve
 from almanac.core.mapped import load_array
-from almanac.core.verified import verified_file
-from almanac.schemas.errors import DamagedVersion, storage_error
+from almanac.core.verified import REBUILD, as_damaged, verified_file
+from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Sealed
 
 if TYPE_CHECKING:
@@ -27,20 +27,12 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
 
     Raises DamagedVersion where the file is missing, is not a NumPy array, or has another shape or type.
     """
-    path, hint = (
-        folder / MATRIX,
-        "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version",
-    )
-    try:
+    path = folder / MATRIX
+    with as_damaged("the vectors", path):
         matrix: Vectors = load_array(path, mapped=rows > 0)
-    except PermissionError as error:
-        raise storage_error(error, path) from error
-    except (OSError, ValueError) as error:
-        raise DamagedVersion(f"the vectors cannot be read: {error}", where=str(path), hint=hint) from error
     if matrix.shape != (rows, dimension) or matrix.dtype != np.float32:
-        raise DamagedVersion(
-            f"the vectors have the shape {matrix.shape} instead of {(rows, dimension)}", where=str(path), hint=hint
-        )
+        finding = f"the vectors have the shape {matrix.shape} instead of {(rows, dimension)}"
+        raise DamagedVersion(finding, where=str(path), hint=REBUILD)
     return matrix
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from almanac.core.tables import CHUNKS, batches_of, read_rows
-from almanac.index.lexical.lexical_facts import LEXICAL, analyzer_fingerprint, as_damaged_lexical
+from almanac.core.verified import as_damaged
+from almanac.index.lexical.lexical_facts import CALLED, LEXICAL, analyzer_fingerprint
 from almanac.index.lexical.postings import MOST_COUNTED, Postings, hash_of_ids, term_hash
 from almanac.index.lexical.writer import COLUMNS, analyzed
 from almanac.index.verify.problem_collector import ProblemCollector
@@ -20,7 +21,7 @@ _PROBES = 16
 def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector) -> None:
     """Compares the lexical index with `table`, which has all chunk ids, in the order of chunks.parquet."""
     try:
-        with as_damaged_lexical(version_dir / LEXICAL):
+        with as_damaged(CALLED, version_dir / LEXICAL):
             postings = Postings(version_dir / LEXICAL)
             if (chunks := postings.facts.chunks) != (wanted := hash_of_ids(table.column("chunk_id"))):
                 problems.add("row_altered", f"{LEXICAL}: chunks", chunks, wanted)
