@@ -77,7 +77,7 @@ def export_table(
 def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> tuple[list[str], Rows]:
     index_dir = data.index(declaration.name)
     manifest = read_manifest(index_dir, version)
-    tables = VersionTables.of(version_dir(index_dir, version), manifest)
+    tables = VersionTables.in_folder(version_dir(index_dir, version), manifest)
     if what == "chunks":
         return list(_CHUNK_COLUMNS), _read(tables, CHUNKS, _CHUNK_COLUMNS)
     if what == "documents":

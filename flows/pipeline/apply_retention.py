@@ -114,7 +114,7 @@ def _item_tables(index_dir: Path) -> Iterator[TablePart]:
 def _item_tables_of(index_dir: Path, version: str) -> list[TablePart]:
     folder = version_dir(index_dir, version)
     try:
-        tables = VersionTables.of(folder, read_manifest(index_dir, version))
+        tables = VersionTables.in_folder(folder, read_manifest(index_dir, version))
     except DamagedVersion:
         own = [folder / name for name in (RECORDS, DOCUMENTS) if (folder / name).is_file()]
         if not own:

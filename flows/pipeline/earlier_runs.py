@@ -176,7 +176,7 @@ def _require_rows(run: Run, manifest: Manifest, folder: Path) -> None:
     """Raises DamagedVersion where another program has changed what Chroma holds: all rows of a database that was opened
     are compared.
     """
-    for place, sealed in VersionTables.of(folder, manifest).folders():
+    for place, sealed in VersionTables.in_folder(folder, manifest).folders():
         assert isinstance(sealed, Manifest | Segment)
         if not is_as_sealed(place):
             problems = verify_folder(place, sealed, run.data.vectors)

@@ -91,7 +91,7 @@ class Live:
     @property
     def tables(self) -> VersionTables:
         """Its tables, over all of its segments."""
-        return VersionTables.of(self.folder, self.manifest)
+        return VersionTables.in_folder(self.folder, self.manifest)
 
 
 @dataclass(frozen=True)

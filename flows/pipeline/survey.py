@@ -186,7 +186,7 @@ def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest 
             manifest.digest,
         )
         if actual == wanted and ending_of(run.data, run.kb, manifest.run_id) != "concluded":
-            stored = VersionTables.of(run.version_dir(manifest.version), manifest)
+            stored = VersionTables.in_folder(run.version_dir(manifest.version), manifest)
             if all(
                 _content_of(read_table(path, _CONTENT)) == _content_of(stored.read(path.name, _CONTENT))
                 for path in (survey.tables.records, survey.tables.documents)

@@ -29,7 +29,7 @@ def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
     """
     older, newer = read_manifest(index_dir, since), read_manifest(index_dir, to)
     before, after = (
-        VersionTables.of(version_dir(index_dir, manifest.version), manifest) for manifest in (older, newer)
+        VersionTables.in_folder(version_dir(index_dir, manifest.version), manifest) for manifest in (older, newer)
     )
     items, live = (Briefs.read(_items(tables)) for tables in (after, before))
     compared = compare_items(items, live)

@@ -115,7 +115,7 @@ class VersionTables(StoredTables):
     manifest: Manifest
 
     @classmethod
-    def of(cls, folder: Path, manifest: Manifest) -> "VersionTables":
+    def in_folder(cls, folder: Path, manifest: Manifest) -> "VersionTables":
         """The tables of a version in its public folder, `<index_dir>/versions/<version>`."""
         return cls(folder.parent.parent, folder, manifest)
 

@@ -163,7 +163,7 @@ def _stage_tables(index_dir: Path, manifest: Manifest, staged: Path, vectors_roo
     """Writes the live rows of all segments as the tables of one, after a check of what they are read from, and restores
     vectors that the store has lost.
     """
-    tables = VersionTables.of(version_dir(index_dir, manifest.version), manifest)
+    tables = VersionTables.in_folder(version_dir(index_dir, manifest.version), manifest)
     read_deletions(tables.folder, manifest)
     for folder, sealed in tables.folders():
         require_tables(folder, sealed)

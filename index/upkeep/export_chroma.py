@@ -90,7 +90,7 @@ def _live_rows(index_dir: Path, manifest: Manifest) -> Iterator[_Rows]:
     """Yields the live rows of all segments, in batches, each with its vectors."""
     folder = version_dir(index_dir, manifest.version)
     read_deletions(folder, manifest)  # raises where a list was altered
-    for place, sealed in VersionTables.of(folder, manifest).folders():
+    for place, sealed in VersionTables.in_folder(folder, manifest).folders():
         table, matrix = verified_file(place, sealed, CHUNKS), verified_matrix(place, sealed)
         is_live, begin = np.ones(len(matrix), dtype=np.bool_), 0
         if manifest.segments:

@@ -74,7 +74,7 @@ def texts_of(count: int, first: int = 0) -> dict[str, str]:
 
 
 def contents(data: DataDir, manifest: Manifest) -> list[str]:
-    stored = VersionTables.of(version_dir(data.index(KB), manifest.version), manifest)
+    stored = VersionTables.in_folder(version_dir(data.index(KB), manifest.version), manifest)
     assert sorted(stored.read(DOCUMENTS, ["url"]).column(0).to_pylist()) == sorted(
         stored.read(CHUNKS, ["url"]).column(0).to_pylist()
     )

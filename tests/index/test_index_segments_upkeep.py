@@ -157,7 +157,7 @@ def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(
 
 
 def test_vectors_are_restored_from_the_other_segments_where_one_cannot_be_read(data: DataDir) -> None:
-    tables = VersionTables.of(_folder(data), _manifest(data))
+    tables = VersionTables.in_folder(_folder(data), _manifest(data))
     everything = [folder for folder, _ in tables.folders()]
     (_segment(data, 1) / "segment.json").write_text("{}")
     with pytest.raises(DamagedVersion):
@@ -487,7 +487,7 @@ def _compact(data: DataDir, limit: int) -> CompactResult:
 
 
 def _rows(data: DataDir, version: str) -> list[Any]:
-    tables = VersionTables.of(_folder(data, version), _manifest(data, version))
+    tables = VersionTables.in_folder(_folder(data, version), _manifest(data, version))
     return sorted(
         [*row.values()]
         for name in (CHUNKS, DOCUMENTS)

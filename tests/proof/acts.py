@@ -179,7 +179,7 @@ def _require_answers(index_dir: Path, version: str) -> None:
 
 def _version(index_dir: Path, version: str) -> dict[str, Any]:
     manifest = stored.read_manifest(index_dir, version)
-    stored_tables = VersionTables.of(stored.version_dir(index_dir, version), manifest)
+    stored_tables = VersionTables.in_folder(stored.version_dir(index_dir, version), manifest)
     tables = [
         stored_tables.read(name, ["source", "document_id", "url", "text"])
         for name in (RECORDS, DOCUMENTS)
