@@ -7,7 +7,7 @@ vectors are mapped into memory, and a set of chunks is a bit mask.
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from heapq import merge
 from itertools import islice, pairwise
@@ -22,7 +22,6 @@ import pyarrow as pa
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import read_ahead
-from almanac.index.chunk_set import ChunkSet
 from almanac.index.lexical.lexical_facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
@@ -40,6 +39,34 @@ if TYPE_CHECKING:
 _FEW = 200  # vectors up to which a disk is not asked to read all of them ahead
 _MISSING = -1
 _DECODER = json.JSONDecoder()
+
+
+class ChunkSet(Set[str]):
+    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments:
+    half a million chunks take a megabyte.
+
+    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an
+    id.
+    """
+
+    def __init__(self, version: "OpenVersion", mask: Mask) -> None:
+        self.mask = mask
+        self._version, self._count = version, int(np.count_nonzero(mask))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[str]) -> Set[str]:  # type: ignore[override]  # of sets that operators make
+        return frozenset(it)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, chunk_id: object) -> bool:
+        row = self._version.row_of(chunk_id) if isinstance(chunk_id, str) else -1
+        return row >= 0 and bool(self.mask[row])
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._version.batches(["chunk_id"], self):
+            yield from batch.column(0).to_pylist()
 
 
 class OpenVersion:

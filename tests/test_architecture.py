@@ -55,7 +55,7 @@ _FLOORS = {
 _READ_SIDE = {
     f"almanac.index.{module}"
     for module in (
-        "chunk_set", "reader", "versions.version_store",
+        "reader", "versions.version_store",
         "lexical.analyzer", "lexical.lexical_reader",
         "embedding.embedder",
         "embedding.precision", "embedding.score_thresholds",

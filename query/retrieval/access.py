@@ -18,13 +18,12 @@ from cachetools import LRUCache
 from almanac.core.coded import Coded
 from almanac.core.given_up import require_wanted
 from almanac.core.keyed_locks import KeyedLocks
-from almanac.index.chunk_set import ChunkSet
+from almanac.index.reader import ChunkSet, OpenVersion
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 
 if TYPE_CHECKING:
-    from almanac.index.reader import OpenVersion
     from almanac.schemas.declaration import Declaration
 
 _Cached = TypeVar("_Cached")

@@ -23,8 +23,7 @@ from almanac.query.retrieval.question_language import ContentLanguages
 from almanac.query.retrieval.request import Candidate, Request, Retrieved, Vectors, required_vector
 
 if TYPE_CHECKING:
-    from almanac.index.chunk_set import ChunkSet
-    from almanac.index.reader import OpenVersion
+    from almanac.index.reader import ChunkSet, OpenVersion
     from almanac.schemas.declaration.retrieve import Retrieve
 
 # Standard deviations from the mean cosine at which the scale begins and, unless the best cosine stands out more, ends.
