@@ -265,7 +265,8 @@ def test_a_column_that_several_filter_by_at_once_is_read_once(
 def test_terms_of_any_length_take_no_memory(opened: OpenVersion) -> None:
     for n in range(30):
         opened.readings(f"kayak 木{'́' * 3000}{'̀' * n}")
-    assert all(len(term) <= 200 for term in opened._lexical._kept)
+    readings = [reading for analyzed in opened._lexical._analyzed.values() for reading in analyzed]
+    assert readings and all(len(term) <= 200 for reading in readings for term in reading.frequencies)
 
 
 def test_sentences_of_any_length_are_kept_as_hashes() -> None:
