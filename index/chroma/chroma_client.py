@@ -169,7 +169,7 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
             document, metadata = document_of(row), metadata_of(row)
             if (why := refusal(document, metadata)) is None:
                 continue
-            parts = {"text": (document, {"kind": "text"})}
+            parts: dict[str, tuple[str, Metadata]] = {"text": (document, {"kind": "text"})}
             parts |= {f"field {key}": ("", {key: value}) for key, value in metadata.items()}
             what = next((name for name, part in parts.items() if refusal(*part) is not None), "fields together")
             return OperationalError(
