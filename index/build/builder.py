@@ -317,13 +317,12 @@ class _Rows:
 
     def __init__(self, job: BuildJob, table: pa.Table) -> None:
         self._mapped = MappedRows(job.version_dir, len(table))
-        self._root, self._embedder = job.vectors_root, job.embedder
         self._keys = table.column("text_sha256").combine_chunks()
         self._times = table.column("fetched_at")
         self.ids = table.column("chunk_id")
         self.by_id: RowNumbers = pc.sort_indices(self.ids).to_numpy().astype(np.int64)
         self.matrix = create_matrix(job.version_dir, len(table), job.embedder.dimension)
-        self._store = VectorStore(self._root, self._embedder)
+        self._store = VectorStore(job.vectors_root, job.embedder)
         self._digests = digests_of(self._keys)
         self._have_vectors = np.zeros(len(table), dtype=np.bool_)
         self._seen = set[str]()
