@@ -103,7 +103,7 @@ def _problems_of_whole(version_dir: Path, manifest: Manifest, *, trusts_seals: b
     problems: list[Problem] = []
     collector = ProblemCollector(problems.append)
     check_files(version_dir, manifest, collector)
-    tables = VersionTables.of(version_dir, manifest)
+    tables = VersionTables.in_folder(version_dir, manifest)
     check_composition(tables, manifest.embedder, collector, trusts_seals=trusts_seals)
     return problems
 
