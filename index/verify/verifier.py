@@ -3,6 +3,7 @@ each of its segments and of the whole.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -59,17 +60,21 @@ def verify_version(
         job = VerifyJob(version_dir=version_dir, manifest=manifest, vectors_root=vectors_root, embedder=embedder_info)
         return _problems_of(job, fork_server)
     index_dir = version_dir.parent.parent
-    in_segments = [
-        problem
-        for use in manifest.segments
-        for problem in verify_segment(index_dir, use.segment, vectors_root, embedder_info)
-    ]
+    with nullcontext(fork_server) if fork_server else ForkServer() as server:
+        server.start(VERIFIER)
+        in_segments = [
+            problem
+            for use in manifest.segments
+            for problem in verify_segment(index_dir, use.segment, vectors_root, embedder_info, fork_server=server)
+        ]
     return in_segments + _problems_of_whole(version_dir, manifest, trusts_seals=False)
 
 
-def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: EmbedderInfo) -> list[Problem]:
+def verify_segment(
+    index_dir: Path, name: str, vectors_root: Path, embedder: EmbedderInfo, *, fork_server: ForkServer | None = None
+) -> list[Problem]:
     """Returns all problems of a segment, of every row, whether or not a version has deleted it; an empty list means
-    that it is intact.
+    that it is intact. `fork_server` as in `verify_version`.
     """
     folder, inside = segment_dir(index_dir, name), f"{SEGMENTS}/{name}/"
     try:
@@ -77,9 +82,8 @@ def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: Emb
     except DamagedVersion as error:
         kind = "unreadable" if (folder / SEGMENT).is_file() else "file_missing"
         return [Problem(kind=kind, where=f"{inside}{SEGMENT}", found=error.message, expected=None)]
-    return _problems_of(
-        VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root, embedder=embedder, inside=inside)
-    )
+    job = VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root, embedder=embedder, inside=inside)
+    return _problems_of(job, fork_server)
 
 
 def verify_folder(folder: Path, sealed: Manifest | Segment, vectors_root: Path) -> list[Problem]:
