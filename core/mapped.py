@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,9 @@ import pyarrow as pa
 
 # bytes: of more, Linux reads the first ones ahead, as many as the disk is said to read around a page
 _AT_ONCE = 128 << 10
+# NumPy has Python parse an array's header. Python 3.11 counts how deep its parser is for all threads together, so that
+# two that parse at once may end with SystemError.
+_HEADERS = threading.Lock()
 
 
 def map_file(path: Path) -> npt.NDArray[np.uint8]:
@@ -27,10 +31,11 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
 def load_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
     """Returns the array of an .npy file, mapped or read. Raises OSError, or ValueError for what is no such file."""
     try:
-        if mapped:
-            return np.lib.format.open_memmap(path, mode="r")
-        with path.open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
+        with _HEADERS:
+            if mapped:
+                return np.lib.format.open_memmap(path, mode="r")
+            with path.open("rb") as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
     # NumPy reads a damaged header with Python's tokenizer, which is strict from Python 3.12 on
     except (EOFError, TokenError, SyntaxError) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from error

@@ -1,8 +1,10 @@
 """Versions of a few pages, made as a run makes them, for what is done with versions afterwards."""
 
 import importlib
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +115,10 @@ def make_segmented(
     return finish_version(index_dir, manifest_of(kb, version, chunks).model_copy(update=composed))
 
 
-def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
+def child_here(module: str, job: str, on_message: Any, *, until: threading.Event | None = None, **_: Any) -> None:
     """What the child does, in this process: it saves the second that Chroma's import takes, dozens of times."""
-    importlib.import_module(module).work(job, on_message)
+    more = () if until is None else iter(partial(until.wait, 0.1), True)
+    importlib.import_module(module).work(job, on_message, more)
 
 
 @contextmanager

@@ -130,10 +130,9 @@ for _ in range(10):
     print(time.time(), flush=True)
 """
 HOLDING = """
-import sys, time
-from pathlib import Path
-from almanac.index.api.rate_limit import RateLimit
-with RateLimit(Path(sys.argv[1]), requests_per_second=50)._locked():
+import fcntl, sys, time
+with open(f"{sys.argv[1]}.lock", "ab") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
     print("held", flush=True)
     time.sleep(60)
 """
