@@ -52,6 +52,8 @@ _ALLOWED = {
     "index/chroma/copy.py": "in a version that is not finished, and thrown away",
     "index/vectors/vector_matrix.py": "in a version that is not finished, and thrown away",
     "index/vectors/vector_store.py:read_to_disk": "a file without a name",
+    "index/api/rate_limit.py:wait": "an empty file, which is locked",
+    "index/vectors/retention.py:_use_file": "an empty file, which is locked",
     "index/vectors/retention.py:_write": "the age of vectors, which a crash makes younger",
     "index/vectors/retention.py:_old_parts": "the age of vectors from the future, which the next call sets again",
     "flows/pipeline/earlier_runs.py:note_run": "opens the list of runs, of which each line is added by `append`",
