@@ -56,7 +56,9 @@ _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 _LONGEST = 64  # characters of a term; longer terms are cut
 _MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
 _CACHED_LUMPS = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
-_REMEMBERED = 256  # cached texts, of which a long one without spaces takes 60 kB: each character makes two terms
+# cached texts: one answer meets hundreds of sentences, and the next one many of the same; 10 MB, of long texts without
+# spaces, whose characters make two terms each, 120 MB
+_REMEMBERED = 2048
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
