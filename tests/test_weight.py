@@ -36,7 +36,7 @@ _NOTED = {
     "core": Weight(61, 53, 47, 20, 0, 5, 0),
     "spiders": Weight(255, 170, 223, 247, 0, 1, 1),
     "transforms": Weight(65, 46, 63, 46, 0, 0, 0),
-    "index": Weight(113, 88, 115, 34, 0, 0, 4),
+    "index": Weight(113, 88, 118, 34, 0, 0, 4),
     "query": Weight(64, 43, 105, 34, 0, 0, 0),
     "serve": Weight(37, 23, 27, 2, 0, 1, 0),
     "flows": Weight(82, 56, 67, 1, 0, 1, 0),

@@ -10,9 +10,11 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 import Stemmer
+from cachetools import LRUCache, cached
 
 from almanac.core.invisible import without_invisible
 
@@ -56,9 +58,9 @@ _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 _LONGEST = 64  # characters of a term; longer terms are cut
 _MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
 _CACHED_LUMPS = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
-# cached texts: one answer meets hundreds of sentences, and the next one many of the same; 10 MB, of long texts without
-# spaces, whose characters make two terms each, 120 MB
-_REMEMBERED = 2048
+# bytes that whole texts and their terms take, about, in whatever script: without spaces, each character makes two terms
+_REMEMBERED = 10_000_000
+_OF_TEXT, _OF_CHARACTER, _OF_TERM = 400, 2, 80  # bytes
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
@@ -105,12 +107,22 @@ def folded_tokens(text: str) -> list[str]:
     return [*terms, *_pairs(terms)]
 
 
-@lru_cache(_REMEMBERED)
+class _Remembered(NamedTuple):
+    terms: tuple[str, ...]
+    size: int  # bytes
+
+
 def remembered_tokens(text: str, language: str, *, folded: bool) -> tuple[str, ...]:
-    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: the steps of a search meet
-    the same chunks and sentences.
+    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: one answer meets hundreds of
+    sentences, and the next one many of the same.
     """
-    return tuple(folded_tokens(text) if folded else tokens(text, language))
+    return _remember(text, language, folded).terms
+
+
+@cached(LRUCache(_REMEMBERED, getsizeof=lambda remembered: remembered.size), lock=threading.Lock())
+def _remember(text: str, language: str, folded: bool) -> _Remembered:
+    terms = tuple(folded_tokens(text) if folded else tokens(text, language))
+    return _Remembered(terms, _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
 
 
 def is_folded(text: str) -> bool:

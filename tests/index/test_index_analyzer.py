@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.index.lexical import analyzer
 from almanac.index.lexical.analyzer import (
     folded_tokens,
     has_folded,
@@ -172,7 +173,7 @@ def test_a_word_of_any_script_has_a_term(word: str, language: str) -> None:
     "text", ["?" * 10_000, "漢字" * 200, "plain words"], ids=["without terms", "without spaces", "plain"]
 )
 def test_what_is_remembered_of_texts_takes_some_megabytes(text: str) -> None:
-    remembered_tokens.cache_clear()
+    analyzer._remember.cache_clear()
     tracemalloc.start()
     for number in range(3000):
         remembered_tokens(f"{number} {text}", "en", folded=False)
